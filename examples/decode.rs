@@ -9,11 +9,11 @@ const HEADS: usize = 8;
 const KV_HEADS: usize = 2;
 const PROMPT: usize = 12;
 const TOKENS: usize = 16;
-const HALF: i32 = 1; // of rotary_c.h: ROTARY_HALF and so on
-const YARN: i32 = 5;
-const EXACT: i32 = 0;
-const F32: i32 = 0;
-const CACHE_F16: i32 = 3;
+const HALF: i32 = 101; // of rotary_c.h: ROTARY_HALF and so on
+const YARN: i32 = 205;
+const EXACT: i32 = 400;
+const F32: i32 = 500;
+const CACHE_F16: i32 = 803;
 
 /// As long as what is set: its size says so, and the rest has its default.
 #[repr(C)]

@@ -19,6 +19,7 @@ namespace rotary::c {
 template <>
 rotary_positions defaults<rotary_positions>() {
   rotary_positions p{};
+  p.type = ROTARY_RUN;
   p.batch = p.axes = 1;
   return p;
 }
@@ -26,6 +27,7 @@ template <>
 rotary_rope defaults<rotary_rope>() {
   rotary_rope r{};
   constexpr double absent = std::numeric_limits<double>::quiet_NaN();
+  r.scaling = ROTARY_UNSCALED;
   r.base = 10000, r.truncate = r.heads = 1, r.attention_factor = r.mixed_b = r.mscale = r.mscale_all_dim = absent;
   r.short_mscale = r.long_mscale = absent;
   const Yarn yarn;
@@ -37,8 +39,8 @@ rotary_rope defaults<rotary_rope>() {
 
 namespace {
 
-static_assert(ROTARY_THETA_SCALE + 1 == std::variant_size_v<Scaling>);
-static_assert(static_cast<int>(Pairing::interleaved_to_half) == ROTARY_INTERLEAVED_TO_HALF);
+static_assert(ROTARY_THETA_SCALE - ROTARY_UNSCALED + 1 == std::variant_size_v<Scaling>);
+static_assert(static_cast<int>(Pairing::interleaved_to_half) == ROTARY_INTERLEAVED_TO_HALF - pairings.zero);
 
 // The fields of a rotary_rope that a scaling reads, by the names of scaling_fields.h.
 #define ROTARY_FIELD(member) \
@@ -90,7 +92,7 @@ Rope rope_of(const rotary_rope& r) {
   Rope rope{.head_dim = r.head_dim, .rotary_dim = r.rotary_dim, .base = r.base, .exponent_dim = r.exponent_dim};
   const int block = r.rotary_dim == 0 ? r.head_dim : r.rotary_dim;
   const auto pairs = static_cast<std::size_t>(std::clamp(block, 0, 1 << 20) / 2);  // frequencies() refuses others
-  rope.pairing = pairing_of(r.pairing);
+  rope.pairing = pairing_of("frequencies", r.pairing);
   rope.clockwise = r.clockwise != 0;
   rope.axis = list_of(r.axis, pairs);
   rope.index = list_of<int>(r.index, pairs);
@@ -102,12 +104,10 @@ Rope rope_of(const rotary_rope& r) {
   rope.xpos = {r.xpos_scale, r.xpos_center, r.xpos_reciprocal != 0};
   rope.multiplier = list_of(r.multiplier, pairs);
   rope.attention_factor = given_of(r.attention_factor);
-  int which = 0;
+  int left = scaling_constants.index("frequencies", "scaling", r.scaling);
   scalings::for_each_scaling([&](const auto& scaling) {
-    if (which++ == r.scaling) rope.scaling = scaling;
+    if (left-- == 0) rope.scaling = scaling;
   });
-  if (r.scaling < 0 || r.scaling >= which)
-    fail(Code::SCALING, "frequencies", "scaling must be from 0 to ", which - 1, " but got ", r.scaling);
   std::visit(
       [&](auto& held) {
         scalings::for_each_field(held, [&](const auto& field, auto& value) { Fill{r, pairs}(field.name, value); });
@@ -116,7 +116,13 @@ Rope rope_of(const rotary_rope& r) {
   return rope;
 }
 
+Frequencies frequencies_of(const Rope& rope, std::int64_t length) {
+  if (length == 0) return frequencies(rope);
+  return frequencies(rope, length == ROTARY_TRAINED_LENGTH ? 0 : length);
+}
+
 Positions positions_of(const char* operation, const rotary_positions& p) {
+  position_types.index(operation, "the type of positions", p.type);
   if (p.type == ROTARY_RUN) {
     if (p.batch == 1 && p.axes == 1) return positions(p.first, p.tokens);
     fail(Code::SHAPE, operation, "a run of positions must have one batch row and one axis");
@@ -128,8 +134,7 @@ Positions positions_of(const char* operation, const rotary_positions& p) {
   const auto view = [&]<class T>(const T* values) { return Positions(std::span(values, count), p.axes, p.batch); };
   if (p.type == ROTARY_INT32) return view(static_cast<const std::int32_t*>(p.values));
   if (p.type == ROTARY_INT64) return view(static_cast<const std::int64_t*>(p.values));
-  if (p.type == ROTARY_DOUBLE) return view(static_cast<const double*>(p.values));
-  fail(Code::VALUE, operation, "the type of positions must be from 0 to 3 but got ", p.type);
+  return view(static_cast<const double*>(p.values));
 }
 
 }  // namespace rotary::c
@@ -144,7 +149,7 @@ rotary_status rotary_frequencies_make(const rotary_rope* rope, int64_t length, r
   return guarded([&] {
     check_given("frequencies", "frequencies", frequencies);
     const rotary::Rope read_rope = rope_of(read("frequencies", "rope", rope));
-    *frequencies = new rotary_frequencies{rotary::frequencies(read_rope, length)};
+    *frequencies = new rotary_frequencies{frequencies_of(read_rope, length)};
   });
 }
 void rotary_frequencies_free(rotary_frequencies* frequencies) { delete frequencies; }

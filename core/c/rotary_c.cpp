@@ -33,29 +33,33 @@ namespace rotary::c {
 template <>
 rotary_heads defaults<rotary_heads>() {
   rotary_heads x{};
+  x.dtype = ROTARY_F32;
   x.batch = x.tokens = x.heads = 1;
   return x;
 }
 template <>
 rotary_rows defaults<rotary_rows>() {
   rotary_rows r{};
+  r.dtype = ROTARY_F32;
   r.heads = 1;
   return r;
 }
 template <>
 rotary_options defaults<rotary_options>() {
   rotary_options o{};
+  o.direction = ROTARY_FORWARD, o.stores = ROTARY_AUTOMATIC;
   o.parts = 1;
   return o;
 }
+template <>
+rotary_cache defaults<rotary_cache>() {
+  rotary_cache c{};
+  c.type = ROTARY_CACHE_SAME;
+  c.k_scale = c.v_scale = 1;
+  return c;
+}
 
 namespace {
-
-template <class Enum>
-Enum enumerator(const char* operation, const char* name, std::int32_t value, Enum last) {
-  if (value >= 0 && value <= static_cast<std::int32_t>(last)) return static_cast<Enum>(value);
-  fail(Code::VALUE, operation, name, " must be from 0 to ", static_cast<int>(last), " but got ", value);
-}
 
 // ---- a call --------------------------------------------------------------------------------------
 
@@ -66,10 +70,9 @@ struct Operand {
 
 Operand operand(const char* operation, const char* name, const rotary_heads* given) {
   const rotary_heads x = read(operation, name, given);
-  if (x.dtype < 0 || x.dtype > ROTARY_BF16)
-    fail(Code::DTYPE, operation, name, " must have a dtype from 0 to 2 but got ", x.dtype);
+  const auto dtype = dtypes.as<DType>(operation, "dtype", x.dtype);
   const Layout layout{x.batch, x.tokens, x.heads, x.head_dim, x.batch_stride, x.token_stride, x.head_stride};
-  return {{x.data, static_cast<DType>(x.dtype), layout}, x.first};
+  return {{x.data, dtype, layout}, x.first};
 }
 
 // x and where its result goes: in place where out is null or x itself.
@@ -110,8 +113,8 @@ void with_options(const char* operation, const rotary_options* given, int first,
       take(options);
     }
   };
-  RotateOptions options(enumerator(operation, "direction", o.direction, Direction::backward));
-  options.stores = enumerator(operation, "stores", o.stores, Stores::streaming);
+  RotateOptions options(directions.as<Direction>(operation, "direction", o.direction));
+  options.stores = store_constants.as<Stores>(operation, "stores", o.stores);
   options.first = first;
   if (o.parts == 1 && o.part == 0) {
     if (o.pool != nullptr) options.executor = &o.pool->threads;
@@ -192,9 +195,9 @@ rotary_status rotary_table_assign(rotary_table* table, const rotary_frequencies*
     check_given("table", "table", table);
     check_given("table", "frequencies", frequencies);
     const rotary_positions at = read("table", "positions", positions);
-    table->rows.assign(frequencies->values, positions_of("table", at),
-                       {enumerator("table", "angles", angles, Angles::float32),
-                        enumerator("table", "rounding", rounding, Rounding::bf16)});
+    table->rows.assign(
+        frequencies->values, positions_of("table", at),
+        {angle_constants.as<Angles>("table", "angles", angles), dtypes.as<Rounding>("table", "rounding", rounding)});
     table->numbered.reset();
   });
 }
@@ -208,7 +211,7 @@ rotary_status rotary_table_between(rotary_table* table, const rotary_frequencies
     const rotary_positions before = read("between", "from_positions", from_positions);
     const rotary_positions after = read("between", "to_positions", to_positions);
     table->rows = between(from->values, positions_of("between", before), to->values, positions_of("between", after),
-                          {Angles::exact, enumerator("between", "rounding", rounding, Rounding::bf16)});
+                          {Angles::exact, dtypes.as<Rounding>("between", "rounding", rounding)});
     table->numbered.reset();
   });
 }
@@ -220,7 +223,8 @@ rotary_status rotary_table_borrow(rotary_table* table, const float* cos, const f
       fail(Code::SHAPE, "table", "tokens must not be negative, and pairs and batch at least 1");
     const auto count = static_cast<std::size_t>(tokens * pairs * batch);
     if (count > 0) check_given("table", "cos", cos), check_given("table", "sin", sin);
-    table->rows = Table::borrow(std::span(cos, count), std::span(sin, count), pairs, pairing_of(pairing), batch);
+    table->rows =
+        Table::borrow(std::span(cos, count), std::span(sin, count), pairs, pairing_of("table", pairing), batch);
     table->numbered.reset();
   });
 }
@@ -229,9 +233,9 @@ rotary_status rotary_table_borrow_rows(rotary_table* table, const rotary_rows* r
   return guarded([&] {
     check_given("table", "table", table);
     const rotary_rows r = read("table", "rows", rows);
-    const Rows by{
-        r.cos,    r.sin,  enumerator("table", "dtype", r.dtype, DType::bf16),       r.pairs, pairing_of(r.pairing),
-        r.stride, r.rows, positions_of("table", read("table", "numbers", numbers)), r.heads};
+    const Positions at = positions_of("table", read("table", "numbers", numbers));
+    const auto dtype = dtypes.as<DType>("table", "dtype", r.dtype);
+    const Rows by{r.cos, r.sin, dtype, r.pairs, pairing_of("table", r.pairing), r.stride, r.rows, at, r.heads};
     if (by.dtype != DType::f32) {
       table->rows.assign(by);
       return table->numbered.reset();
@@ -250,8 +254,8 @@ rotary_status rotary_rows_write(const rotary_rows* rows, const rotary_frequencie
     if (r.rows < at.batch() * at.tokens())
       fail(Code::SHAPE, operation, "rows must be at least the ", at.batch() * at.tokens(), " positions but got ",
            r.rows);
-    write_rows(frequencies->values, at, r.cos, r.sin, enumerator(operation, "dtype", r.dtype, DType::bf16), r.stride,
-               enumerator(operation, "angles", angles, Angles::float32));
+    write_rows(frequencies->values, at, r.cos, r.sin, dtypes.as<DType>(operation, "dtype", r.dtype), r.stride,
+               angle_constants.as<Angles>(operation, "angles", angles));
   });
 }
 const float* rotary_table_cos(const rotary_table* t) { return t->numbered ? nullptr : t->rows.cos().data(); }
@@ -338,18 +342,18 @@ rotary_status rotary_rotate_append(const rotary_heads* q, const rotary_heads* q_
     const Pair queries = pair(operation, "q", q, "q_out", q_out);
     const Operand keys = operand(operation, "k", k), values = operand(operation, "v", v);
     const rotary_cache given = read(operation, "cache", cache);
-    if (given.type == static_cast<int>(CacheType::f8_e4m3) || given.type < 0 || given.type > ROTARY_CACHE_BF16)
-      fail(Code::DTYPE, operation, "the cache's type must be 0, 2, 3 or 4 but got ", given.type);
     const Cache to{.k = given.k,
                    .v = given.v,
-                   .type = static_cast<CacheType>(given.type),
+                   .type = cache_types.as<CacheType>(operation, "the cache's type", given.type),
                    .pages = given.pages,
                    .page_size = given.page_size,
                    .heads = given.heads,
                    .head_dim = given.head_dim,
                    .page_stride = given.page_stride,
                    .token_stride = given.token_stride,
-                   .head_stride = given.head_stride};
+                   .head_stride = given.head_stride,
+                   .k_scale = given.k_scale,
+                   .v_scale = given.v_scale};
     const Slots slots = given.slots != nullptr    ? Slots::flat(given.slots)
                         : given.firsts != nullptr ? Slots::each_row(given.firsts)
                                                   : Slots::rows(given.first);

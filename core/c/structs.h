@@ -31,8 +31,43 @@ void init(Struct* given, std::size_t size) {
   std::memcpy(given, &result, std::min(size, sizeof result));
 }
 
-// A number that is none stays one, for whoever checks the pairing.
-inline Pairing pairing_of(std::int32_t number) noexcept { return static_cast<Pairing>(std::clamp(number, 0, 255)); }
+// The constants of one kind in rotary_c.h: the number of enumerator 0, the first and the last constant, their names.
+struct Constants {
+  std::int32_t zero, first, last;
+  const char* names;
+  Code code = Code::VALUE;
+
+  bool has(std::int32_t number) const noexcept { return number >= first && number <= last; }
+  int index(const char* operation, const char* name, std::int32_t number) const {
+    if (has(number)) return number - zero;
+    fail(code, operation, name, " must be ", names, " but got ", number);
+  }
+  template <class Enum>
+  Enum as(const char* operation, const char* name, std::int32_t number) const {
+    return static_cast<Enum>(index(operation, name, number));
+  }
+};
+inline constexpr Constants pairings{100, ROTARY_HALF, ROTARY_INTERLEAVED_TO_HALF,
+                                    "ROTARY_HALF, ROTARY_INTERLEAVED or ROTARY_INTERLEAVED_TO_HALF", Code::PAIRING};
+inline constexpr Constants scaling_constants{ROTARY_UNSCALED, ROTARY_UNSCALED, ROTARY_THETA_SCALE,
+                                             "one from ROTARY_UNSCALED to ROTARY_THETA_SCALE", Code::SCALING};
+inline constexpr Constants position_types{ROTARY_RUN, ROTARY_RUN, ROTARY_DOUBLE,
+                                          "ROTARY_RUN, ROTARY_INT32, ROTARY_INT64 or ROTARY_DOUBLE"};
+inline constexpr Constants angle_constants{ROTARY_EXACT, ROTARY_EXACT, ROTARY_FLOAT32,
+                                           "ROTARY_EXACT or ROTARY_FLOAT32"};
+inline constexpr Constants dtypes{ROTARY_F32, ROTARY_F32, ROTARY_BF16, "ROTARY_F32, ROTARY_F16 or ROTARY_BF16",
+                                  Code::DTYPE};
+inline constexpr Constants directions{ROTARY_FORWARD, ROTARY_FORWARD, ROTARY_BACKWARD,
+                                      "ROTARY_FORWARD or ROTARY_BACKWARD"};
+inline constexpr Constants store_constants{ROTARY_AUTOMATIC, ROTARY_AUTOMATIC, ROTARY_STREAMING,
+                                           "ROTARY_AUTOMATIC, ROTARY_CACHED or ROTARY_STREAMING"};
+inline constexpr Constants cache_types{ROTARY_CACHE_SAME, ROTARY_CACHE_SAME, ROTARY_CACHE_BF16,
+                                       "one from ROTARY_CACHE_SAME to ROTARY_CACHE_BF16", Code::DTYPE};
+
+// 0 is a pairing that is not set, for whoever checks it.
+inline Pairing pairing_of(const char* operation, std::int32_t number) {
+  return number == 0 ? Pairing::unset : pairings.as<Pairing>(operation, "pairing", number);
+}
 
 inline void check_given(const char* operation, const char* name, const void* given) {
   if (given == nullptr) fail(Code::VALUE, operation, name, " must not be null");
@@ -64,5 +99,7 @@ template <>
 rotary_rope defaults<rotary_rope>();
 Positions positions_of(const char* operation, const rotary_positions&);
 Rope rope_of(const rotary_rope&);  // throws SCALING
+// As frequencies(rope, length), for a length of rotary_c.h.
+ROTARY_API Frequencies frequencies_of(const Rope&, std::int64_t length);
 
 }  // namespace rotary::c

@@ -1,11 +1,14 @@
 // The C interface against the C++ one, bit for bit; and what a call has that both share: first, and parts.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <functional>
 #include <limits>
 #include <string>
 #include <thread>
+#include <utility>
 
 #include "core/tests/support/checks.h"
 #include "core/tests/support/heads.h"
@@ -25,6 +28,12 @@ Struct initialised(void (*init)(Struct*, std::size_t)) {
   init(&s, sizeof s);
   return s;
 }
+
+// The constant of C for an enumerator.
+int constant_of(Pairing pairing) { return ROTARY_HALF - 1 + static_cast<int>(pairing); }
+int constant_of(DType dtype) { return ROTARY_F32 + static_cast<int>(dtype); }
+int constant_of(Direction direction) { return ROTARY_FORWARD + static_cast<int>(direction); }
+int constant_of(CacheType type) { return ROTARY_CACHE_SAME + static_cast<int>(type); }
 
 struct Handles {
   ~Handles() {
@@ -113,14 +122,17 @@ const RopeCase rope_cases[] = {
 
 TEST(C, EveryScalingAndEveryFieldGivesTheBitsOfCpp) {
   for (const RopeCase& c : rope_cases) {
-    for (const std::int64_t length : {std::int64_t{0}, std::int64_t{1000}}) {
+    for (const std::int64_t length : {std::int64_t{ROTARY_TRAINED_LENGTH}, std::int64_t{1000}}) {
       Rope rope = c.rope;
       rope.head_dim = 10, rope.rotary_dim = 8, rope.pairing = Pairing::interleaved;
       rotary_rope given = rope_of(10, ROTARY_INTERLEAVED);
       given.rotary_dim = 8;
       c.set(given);
-      const Frequencies wanted = frequencies(rope, length);
+      const Frequencies wanted = frequencies(rope, std::max<std::int64_t>(0, length));
       Handles h;
+      const rotary_status unknown_length = rotary_frequencies_make(&given, 0, &h.frequencies);
+      EXPECT_EQ(unknown_length, depends_on_length(rope.scaling) ? ROTARY_LENGTH : ROTARY_OK);
+      rotary_frequencies_free(std::exchange(h.frequencies, nullptr));
       ASSERT_EQ(rotary_frequencies_make(&given, length, &h.frequencies), ROTARY_OK) << rotary_error();
       ASSERT_EQ(rotary_frequencies_pairs(h.frequencies), 4);
       EXPECT_EQ(rotary_frequencies_axes(h.frequencies), wanted.axes());
@@ -134,7 +146,8 @@ TEST(C, EveryScalingAndEveryFieldGivesTheBitsOfCpp) {
           const float* const memory = rotary_table_cos(h.table);
           expect_ok(rotary_table_assign(h.table, h.frequencies, &at, angles, rounding));
           EXPECT_EQ(rotary_table_cos(h.table), memory);
-          const Table rows(wanted, positions(70000, 6), {static_cast<Angles>(angles), static_cast<Rounding>(rounding)});
+          const Table rows(wanted, positions(70000, 6),
+                           {static_cast<Angles>(angles - ROTARY_EXACT), static_cast<Rounding>(rounding - ROTARY_F32)});
           EXPECT_TRUE(same_bits(rows.cos(), std::span(rotary_table_cos(h.table), 24)));
           EXPECT_TRUE(same_bits(rows.sin(), std::span(rotary_table_sin(h.table), 24)));
         }
@@ -169,7 +182,7 @@ TEST(C, PositionsOfEveryTypeAndShape) {
 
 rotary_heads view_of(void* data, DType dtype, const Layout& l, int first) {
   auto x = initialised(rotary_heads_init);
-  x.data = data, x.dtype = static_cast<std::int32_t>(dtype), x.first = first;
+  x.data = data, x.dtype = constant_of(dtype), x.first = first;
   x.batch = l.batch, x.tokens = l.tokens, x.heads = l.heads, x.head_dim = l.head_dim;
   x.batch_stride = l.batch_stride, x.token_stride = l.token_stride, x.head_stride = l.head_stride;
   return x;
@@ -203,10 +216,10 @@ struct Calls : ::testing::TestWithParam<GridPoint> {
 
 TEST_P(Calls, InPlaceOutOfPlaceInPartsAndByAPoolGiveTheBitsOfCpp) {
   const Bytes wanted_q = rotated(q, q_layout), wanted_k = rotated(k, k_layout);
-  const Handles h = handles_of(rope_of(8, static_cast<int>(pairing)));
+  const Handles h = handles_of(rope_of(8, constant_of(pairing)));
   assign(h, run_of(1000, 5));
   auto options = initialised(rotary_options_init);
-  options.direction = static_cast<std::int32_t>(direction);
+  options.direction = constant_of(direction);
   rotary_pool* pool = nullptr;
   expect_ok(rotary_pool_make(3, &pool));
   for (const int parts : {1, 7}) {
@@ -237,10 +250,10 @@ TEST_P(Calls, InPlaceOutOfPlaceInPartsAndByAPoolGiveTheBitsOfCpp) {
 TEST_P(Calls, QueriesTimesTheirFactorsAreThoseOfCpp) {
   std::vector<float> scale;
   for (int i = 0; i < 10; ++i) scale.push_back(1 + 0.3F * static_cast<float>(i));
-  const Handles h = handles_of(rope_of(8, static_cast<int>(pairing)));
+  const Handles h = handles_of(rope_of(8, constant_of(pairing)));
   assign(h, run_of(1000, 5));
   auto options = initialised(rotary_options_init);
-  options.direction = static_cast<std::int32_t>(direction), options.query_scale = scale.data();
+  options.direction = constant_of(direction), options.query_scale = scale.data();
   for (const std::size_t factors : {5U, 10U}) {
     options.query_scales = static_cast<std::int64_t>(factors);
     Bytes wanted_q = q, wanted_k = k, in_place = q, to_q(q.size()), to_k(k.size());
@@ -317,8 +330,8 @@ TEST_P(Calls, RowsByNumberAreThoseOfATable) {
         }
       }
       auto given = initialised(rotary_rows_init);
-      given.dtype = static_cast<std::int32_t>(type), given.cos = cache.data(), given.rows = 40, given.stride = 11;
-      given.sin = cache.data() + 4 * size_of(type), given.pairs = 4, given.pairing = static_cast<int>(pairing);
+      given.dtype = constant_of(type), given.cos = cache.data(), given.rows = 40, given.stride = 11;
+      given.sin = cache.data() + 4 * size_of(type), given.pairs = 4, given.pairing = constant_of(pairing);
       auto at = initialised(rotary_positions_init);
       at.type = ROTARY_INT32, at.values = numbers.data(), at.tokens = 5, at.batch = batch;
       const Handles h = handles_of(rope_of(8));
@@ -327,7 +340,7 @@ TEST_P(Calls, RowsByNumberAreThoseOfATable) {
       EXPECT_EQ(rotary_table_batch(h.table), batch);
       EXPECT_EQ(rotary_table_cos(h.table) == nullptr, type == DType::f32);
       auto how = initialised(rotary_options_init);
-      how.direction = static_cast<std::int32_t>(direction);
+      how.direction = constant_of(direction);
       for (const int parts : {1, 3, 11}) {
         Bytes got_q = q, got_k(k.size()), alone = q;
         how.parts = parts;
@@ -376,29 +389,133 @@ TEST(C, PackedTensorsAndCaches) {
     return l;
   }();
   const std::vector<std::int64_t> slots{3, -1, 8, 0, 9};
-  for (const bool flat : {true, false}) {
-    std::vector<bf16> k_cache(10 * 8), v_cache(10 * 8), wanted_k(10 * 8), wanted_v(10 * 8);
-    std::vector<float> q_out(5 * 16), wanted_q(5 * 16);
-    auto cache = initialised(rotary_cache_init);
-    cache.type = ROTARY_CACHE_BF16, cache.k = k_cache.data(), cache.v = v_cache.data(), cache.pages = 2;
-    cache.page_size = 5, cache.heads = 1, cache.head_dim = 8, cache.page_stride = 40, cache.token_stride = 8;
-    cache.head_stride = 8, cache.slots = flat ? slots.data() : nullptr;
-    Layout two = thd(5, 2, 8);
-    two.token_stride = 32;
-    const rotary_heads q = view_of(qkv.data(), DType::f32, two, 0);
-    const rotary_heads q_to = view_of(q_out.data(), DType::f32, thd(5, 2, 8), 0);
-    rotary_heads k = view_of(qkv.data() + 16, DType::f32, one, 0);
-    const rotary_heads v = view_of(qkv.data() + 24, DType::f32, one, 0);
-    expect_ok(rotary_rotate_append(&q, &q_to, &k, &v, h.table, &cache, nullptr));
-    rotate_append(ConstHeads(qkv.data(), DType::f32, two), heads(wanted_q, thd(5, 2, 8)),
-                  ConstHeads(qkv.data() + 16, DType::f32, one), ConstHeads(qkv.data() + 24, DType::f32, one), rows,
-                  nhd(wanted_k.data(), wanted_v.data(), 2, 5, 1, 8, CacheType::bf16),
-                  flat ? Slots::flat(slots.data()) : Slots::rows(0));
-    EXPECT_EQ(q_out, wanted_q);
-    EXPECT_EQ(k_cache, wanted_k);
-    EXPECT_EQ(v_cache, wanted_v);
-    k.first = 1;
-    expect_refused(rotary_rotate_append(&q, &q_to, &k, &v, h.table, &cache, nullptr), ROTARY_SHAPE, "first must be 0");
+  for (const CacheType type : {CacheType::same, CacheType::f8_e4m3, CacheType::f32, CacheType::f16, CacheType::bf16}) {
+    for (const bool flat : {true, false}) {
+      std::vector<float> k_cache(10 * 8), v_cache(10 * 8), wanted_k(10 * 8), wanted_v(10 * 8);
+      std::vector<float> q_out(5 * 16), wanted_q(5 * 16);
+      auto cache = initialised(rotary_cache_init);
+      cache.type = constant_of(type), cache.k = k_cache.data(), cache.v = v_cache.data(), cache.pages = 2;
+      cache.page_size = 5, cache.heads = 1, cache.head_dim = 8, cache.page_stride = 40, cache.token_stride = 8;
+      cache.head_stride = 8, cache.slots = flat ? slots.data() : nullptr, cache.k_scale = 0.5F, cache.v_scale = 2;
+      Layout two = thd(5, 2, 8);
+      two.token_stride = 32;
+      const rotary_heads q = view_of(qkv.data(), DType::f32, two, 0);
+      const rotary_heads q_to = view_of(q_out.data(), DType::f32, thd(5, 2, 8), 0);
+      rotary_heads k = view_of(qkv.data() + 16, DType::f32, one, 0);
+      const rotary_heads v = view_of(qkv.data() + 24, DType::f32, one, 0);
+      expect_ok(rotary_rotate_append(&q, &q_to, &k, &v, h.table, &cache, nullptr));
+      Cache wanted_cache = nhd(wanted_k.data(), wanted_v.data(), 2, 5, 1, 8, type);
+      wanted_cache.k_scale = 0.5F, wanted_cache.v_scale = 2;
+      rotate_append(ConstHeads(qkv.data(), DType::f32, two), heads(wanted_q, thd(5, 2, 8)),
+                    ConstHeads(qkv.data() + 16, DType::f32, one), ConstHeads(qkv.data() + 24, DType::f32, one), rows,
+                    wanted_cache, flat ? Slots::flat(slots.data()) : Slots::rows(0));
+      EXPECT_EQ(q_out, wanted_q);
+      EXPECT_TRUE(same_bits(std::span<const float>(k_cache), wanted_k)) << name(type);
+      EXPECT_TRUE(same_bits(std::span<const float>(v_cache), wanted_v)) << name(type);
+      k.first = 1;
+      expect_refused(rotary_rotate_append(&q, &q_to, &k, &v, h.table, &cache, nullptr), ROTARY_SHAPE,
+                     "first must be 0");
+    }
+  }
+}
+
+// A field and the constants that it takes. call runs a call whose every other field is right.
+struct ConstantField {
+  const char* name;
+  std::vector<std::int32_t> taken;
+  std::function<rotary_status(std::int32_t)> call;
+};
+
+TEST(C, AFieldRefusesTheConstantsOfEveryOtherKind) {
+  const std::vector<std::int32_t> pairings{ROTARY_HALF, ROTARY_INTERLEAVED, ROTARY_INTERLEAVED_TO_HALF},
+      scalings{ROTARY_UNSCALED, ROTARY_LINEAR, ROTARY_NTK,          ROTARY_NTK_FIXED, ROTARY_DYNAMIC,    ROTARY_YARN,
+               ROTARY_LONGROPE, ROTARY_LLAMA3, ROTARY_PROPORTIONAL, ROTARY_YARN_LOG,  ROTARY_THETA_SCALE},
+      position_types{ROTARY_RUN, ROTARY_INT32, ROTARY_INT64, ROTARY_DOUBLE}, angles{ROTARY_EXACT, ROTARY_FLOAT32},
+      dtypes{ROTARY_F32, ROTARY_F16, ROTARY_BF16}, directions{ROTARY_FORWARD, ROTARY_BACKWARD},
+      stores{ROTARY_AUTOMATIC, ROTARY_CACHED, ROTARY_STREAMING},
+      cache_types{ROTARY_CACHE_SAME, ROTARY_CACHE_F8_E4M3, ROTARY_CACHE_F32, ROTARY_CACHE_F16, ROTARY_CACHE_BF16};
+  std::vector<std::int32_t> constants{ROTARY_OK, ROTARY_SHAPE, ROTARY_DTYPE, ROTARY_INTERNAL, -1, 999};
+  for (const auto& kind : {pairings, scalings, position_types, angles, dtypes, directions, stores, cache_types}) {
+    for (const std::int32_t constant : kind) {
+      EXPECT_EQ(std::ranges::count(constants, constant), 0) << constant;
+      constants.push_back(constant);
+    }
+  }
+
+  const Handles h = handles_of(rope_of(4));
+  const rotary_positions two = run_of(0, 2);
+  assign(h, two);
+  const std::vector<double> factors{1, 2};
+  std::vector<std::int64_t> numbers(2);  // zeros of any type that positions have
+  std::vector<float> x(8), k_cache(8), v_cache(8);
+  const auto view = [&](std::vector<float>& values) { return view_of(values.data(), DType::f32, thd(2, 1, 4), 0); };
+  const auto rope_call = [&](auto set) {
+    rotary_rope rope = rope_of(4);
+    rope.factor = 2, rope.trained_length = 8, rope.short_factor = rope.long_factor = factors.data();
+    set(rope);
+    Handles other;
+    return rotary_frequencies_make(&rope, 8, &other.frequencies);
+  };
+  const auto rows_call = [&](auto set) {
+    auto rows = initialised(rotary_rows_init);
+    rows.cos = k_cache.data(), rows.sin = v_cache.data(), rows.stride = 2, rows.rows = 2, rows.pairs = 2;
+    rows.pairing = ROTARY_HALF;
+    set(rows);
+    Handles other = handles_of(rope_of(4));
+    return rotary_table_borrow_rows(other.table, &rows, &two);
+  };
+  const auto rotate_call = [&](auto set) {
+    auto options = initialised(rotary_options_init);
+    rotary_heads heads = view(x);
+    set(heads, options);
+    return rotary_rotate(&heads, nullptr, h.table, &options);
+  };
+  const std::vector<ConstantField> fields{
+      {"rope.pairing", pairings, [&](int c) { return rope_call([&](rotary_rope& r) { r.pairing = c; }); }},
+      {"rope.scaling", scalings, [&](int c) { return rope_call([&](rotary_rope& r) { r.scaling = c; }); }},
+      {"positions.type", position_types,
+       [&](int c) {
+         rotary_positions at = two;
+         at.type = c, at.values = numbers.data();
+         return rotary_table_assign(h.table, h.frequencies, &at, ROTARY_EXACT, ROTARY_F32);
+       }},
+      {"angles", angles, [&](int c) { return rotary_table_assign(h.table, h.frequencies, &two, c, ROTARY_F32); }},
+      {"rounding", dtypes, [&](int c) { return rotary_table_assign(h.table, h.frequencies, &two, ROTARY_EXACT, c); }},
+      {"between's rounding", dtypes,
+       [&](int c) { return rotary_table_between(h.table, h.frequencies, &two, h.frequencies, &two, c); }},
+      {"borrow's pairing", pairings,
+       [&](int c) {
+         const Handles other = handles_of(rope_of(4));
+         return rotary_table_borrow(other.table, k_cache.data(), v_cache.data(), 2, 2, c, 1);
+       }},
+      {"rows.dtype", dtypes, [&](int c) { return rows_call([&](rotary_rows& r) { r.dtype = c; }); }},
+      {"rows.pairing", pairings, [&](int c) { return rows_call([&](rotary_rows& r) { r.pairing = c; }); }},
+      {"write's angles", angles,
+       [&](int c) {
+         auto rows = initialised(rotary_rows_init);
+         rows.cos = k_cache.data(), rows.sin = v_cache.data(), rows.stride = 2, rows.rows = 2;
+         return rotary_rows_write(&rows, h.frequencies, &two, c);
+       }},
+      {"heads.dtype", dtypes,
+       [&](int c) { return rotate_call([&](rotary_heads& heads, rotary_options&) { heads.dtype = c; }); }},
+      {"options.direction", directions,
+       [&](int c) { return rotate_call([&](rotary_heads&, rotary_options& o) { o.direction = c; }); }},
+      {"options.stores", stores,
+       [&](int c) { return rotate_call([&](rotary_heads&, rotary_options& o) { o.stores = c; }); }},
+      {"cache.type", cache_types, [&](int c) {
+         auto cache = initialised(rotary_cache_init);
+         cache.k = k_cache.data(), cache.v = v_cache.data(), cache.pages = 1, cache.page_size = 2, cache.heads = 1;
+         cache.head_dim = 4, cache.page_stride = 8, cache.token_stride = 4, cache.head_stride = 4, cache.type = c;
+         std::vector<float> k(8), v(8);
+         const rotary_heads from_q = view(x), from_k = view(k), from_v = view(v);
+         return rotary_rotate_append(&from_q, nullptr, &from_k, &from_v, h.table, &cache, nullptr);
+       }}};
+  for (const ConstantField& field : fields) {
+    for (const std::int32_t constant : constants) {
+      const rotary_status status = field.call(constant);
+      EXPECT_EQ(status == ROTARY_OK, std::ranges::count(field.taken, constant) == 1)
+          << field.name << " = " << constant << ": " << (status == ROTARY_OK ? "" : rotary_error());
+    }
   }
 }
 
@@ -484,7 +601,7 @@ TEST(C, WritesRowsIntoMemoryOfTheCallers) {
     const std::size_t each = size_of(type);
     Bytes memory(30 * each, std::byte{0x5a});
     auto rows = initialised(rotary_rows_init);
-    rows.dtype = static_cast<std::int32_t>(type), rows.cos = memory.data(), rows.sin = memory.data() + 5 * each;
+    rows.dtype = constant_of(type), rows.cos = memory.data(), rows.sin = memory.data() + 5 * each;
     rows.stride = 10, rows.rows = 3;
     expect_ok(rotary_rows_write(&rows, h.frequencies, &at, ROTARY_EXACT));
     EXPECT_EQ(memory[4 * each], std::byte{0x5a}) << "between the rows";
@@ -518,7 +635,8 @@ TEST(C, RefusesWithACodeAndASentenceOfThisThread) {
   for (const int scaling : {-1, 11}) {
     auto wrong = rope;
     wrong.scaling = scaling;
-    expect_refused(rotary_frequencies_make(&wrong, 0, &f), ROTARY_SCALING, "scaling must be from 0 to 10");
+    expect_refused(rotary_frequencies_make(&wrong, 0, &f), ROTARY_SCALING,
+                   "scaling must be one from ROTARY_UNSCALED to ROTARY_THETA_SCALE");
   }
   expect_refused(rotary_frequencies_make(nullptr, 0, &f), ROTARY_VALUE, "rope must not be null");
   expect_refused(rotary_frequencies_make(&rope, 0, nullptr), ROTARY_VALUE, "frequencies must not be null");
@@ -535,9 +653,11 @@ TEST(C, RefusesWithACodeAndASentenceOfThisThread) {
   expect_refused(rotary_rotate(&heads, nullptr, h.table, &options), ROTARY_VALUE, "part must be from 0");
   auto at = initialised(rotary_positions_init);
   at.type = ROTARY_INT64, at.tokens = 2;
-  expect_refused(rotary_table_assign(h.table, h.frequencies, &at, 0, 0), ROTARY_VALUE, "values of the positions");
+  expect_refused(rotary_table_assign(h.table, h.frequencies, &at, ROTARY_EXACT, ROTARY_F32), ROTARY_VALUE,
+                 "values of the positions");
   at.type = 9, at.values = x.data();
-  expect_refused(rotary_table_assign(h.table, h.frequencies, &at, 0, 0), ROTARY_VALUE, "type of positions");
+  expect_refused(rotary_table_assign(h.table, h.frequencies, &at, ROTARY_EXACT, ROTARY_F32), ROTARY_VALUE,
+                 "type of positions");
   expect_refused(rotary_use_target("abacus"), ROTARY_TARGET, "abacus");
   std::string other = "unset";
   std::thread([&] { other = rotary_error(); }).join();

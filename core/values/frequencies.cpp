@@ -242,7 +242,7 @@ Frequencies frequencies(const Rope& rope) {
   detail::check_pairing("frequencies", rope.pairing);
   if (depends_on_length(rope.scaling))
     fail(Code::LENGTH, "frequencies", "a rope scaled by ", name(rope.scaling),
-         " needs the length: call frequencies(rope, length)");
+         " needs the length of the sequence but got none");
   return frequencies(rope, 0);
 }
 

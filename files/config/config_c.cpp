@@ -23,7 +23,7 @@ namespace {
 
 ConfigOptions options_of(std::int32_t pairing) {
   ConfigOptions options;
-  if (pairing != 0) options.pairing = static_cast<Pairing>(std::clamp(pairing, 0, 255));
+  if (pairing != 0) options.pairing = pairing_of("model", pairing);
   return options;
 }
 
@@ -72,11 +72,9 @@ const char* rotary_model_note_kind(const rotary_model* model, int32_t note) {
   return has_note(model, note) ? name(model->values.notes[static_cast<std::size_t>(note)].kind) : nullptr;
 }
 int32_t rotary_model_rope_of_layer(const rotary_model* model, const char* part, int32_t layer) {
-  const auto& ropes = model->values.ropes;
-  const auto found = std::find_if(ropes.begin(), ropes.end(), [&](const ModelRope& rope) {
-    return rope.part == part && std::find(rope.layers.begin(), rope.layers.end(), layer) != rope.layers.end();
-  });
-  return found == ropes.end() ? -1 : static_cast<int32_t>(found - ropes.begin());
+  if (model == nullptr) return -1;
+  const ModelRope* found = rope_of_layer(model->values, layer, part == nullptr ? "" : part);
+  return found == nullptr ? -1 : static_cast<int32_t>(found - model->values.ropes.data());
 }
 
 void rotary_model_rope_init(rotary_model_rope* rope, size_t size) { init(rope, size); }
@@ -85,10 +83,11 @@ rotary_status rotary_model_rope_get(const rotary_model* model, int32_t rope, rot
     const ModelRope& from = rope_at(model, rope);
     rotary_model_rope to = read("model", "values", values);
     to.head_dim = from.rope.head_dim, to.rotary_dim = from.rope.rotary_dim, to.first = from.first;
-    to.pairing = static_cast<int32_t>(from.rope.pairing), to.heads = from.heads, to.kv_heads = from.kv_heads;
+    to.pairing = pairings.zero + static_cast<int32_t>(from.rope.pairing), to.heads = from.heads,
+    to.kv_heads = from.kv_heads;
     const auto& axis = from.rope.axis;
     to.axes = axis.empty() ? 1 : 1 + *std::max_element(axis.begin(), axis.end());
-    to.scaling = static_cast<int32_t>(from.rope.scaling.index());
+    to.scaling = ROTARY_UNSCALED + static_cast<int32_t>(from.rope.scaling.index());
     to.depends_on_length = depends_on_length(from.rope.scaling) ? 1 : 0;
     to.base = from.rope.base, to.context = part_of(model->values, from.part).context, to.part = from.part.c_str();
     std::memcpy(values, &to, std::min<std::size_t>(values->size, sizeof to));
@@ -98,7 +97,7 @@ rotary_status rotary_model_frequencies_make(const rotary_model* model, int32_t r
                                             rotary_frequencies** frequencies) {
   return guarded([&] {
     check_given("model", "frequencies", frequencies);
-    *frequencies = new rotary_frequencies{rotary::frequencies(rope_at(model, rope).rope, length)};
+    *frequencies = new rotary_frequencies{frequencies_of(rope_at(model, rope).rope, length)};
   });
 }
 

@@ -32,6 +32,15 @@ bool is_about(const Note& note, std::span<const std::string> layer_types) {
          std::find(layer_types.begin(), layer_types.end(), note.layer_type) != layer_types.end();
 }
 
+const ModelRope* rope_of_layer(const Model& model, int layer, std::string_view part) noexcept {
+  if (part.empty() && !model.ropes.empty() && !std::ranges::count(model.ropes, part, &ModelRope::part))
+    part = model.ropes.front().part;
+  for (const ModelRope& rope : model.ropes) {
+    if (rope.part == part && std::ranges::count(rope.layers, layer) != 0) return &rope;
+  }
+  return nullptr;
+}
+
 std::string sentence_of(const Note& note) { return (note.part.empty() ? "" : note.part + ": ") + note.text; }
 
 std::vector<std::string> sentences_of(std::span<const Note> notes) {

@@ -49,8 +49,8 @@ TEST(ConfigC, EveryConfigIsReadAsByCpp) {
       EXPECT_EQ((std::vector<std::int64_t>{got.head_dim, got.rotary_dim, got.first, got.pairing, got.heads,
                                            got.kv_heads, got.scaling, got.context, got.depends_on_length}),
                 (std::vector<std::int64_t>{rope.rope.head_dim, rope.rope.rotary_dim, rope.first,
-                                           static_cast<int>(rope.rope.pairing), rope.heads, rope.kv_heads,
-                                           static_cast<int>(rope.rope.scaling.index()),
+                                           ROTARY_HALF - 1 + static_cast<int>(rope.rope.pairing), rope.heads, rope.kv_heads,
+                                           ROTARY_UNSCALED + static_cast<int>(rope.rope.scaling.index()),
                                            part_of(wanted, rope.part).context, depends_on_length(rope.rope.scaling)}));
       EXPECT_EQ(got.base, rope.rope.base);
       for (const int layer : rope.layers) {  // some models turn a layer by two
@@ -60,6 +60,10 @@ TEST(ConfigC, EveryConfigIsReadAsByCpp) {
         EXPECT_NE(std::find(layers.begin(), layers.end(), layer), layers.end());
       }
       EXPECT_EQ(rotary_model_rope_of_layer(model, rope.part.c_str(), 100000), -1);
+      if (i == 0 && !rope.layers.empty()) {
+        EXPECT_EQ(rotary_model_rope_of_layer(model, nullptr, rope.layers.front()), 0);
+        EXPECT_EQ(rope_of_layer(wanted, rope.layers.front()), &rope);
+      }
       rotary_frequencies* frequencies = nullptr;
       ASSERT_EQ(rotary_model_frequencies_make(model, i, 5000, &frequencies), ROTARY_OK) << rotary_error();
       const Frequencies bits = rotary::frequencies(rope.rope, 5000);
@@ -90,6 +94,7 @@ TEST(ConfigC, TextAPairingAndRefusals) {
   EXPECT_EQ(rope.pairing, ROTARY_INTERLEAVED);
   rotary_model_free(model);
   EXPECT_EQ(rotary_model_read("/absent/config.json", 0, &model), ROTARY_FILE);
+  EXPECT_EQ(rotary_model_rope_of_layer(nullptr, nullptr, 0), -1);
   EXPECT_EQ(rotary_model_parse("{", 0, &model), ROTARY_JSON);
   EXPECT_EQ(rotary_model_parse(nullptr, 0, &model), ROTARY_VALUE);
 }

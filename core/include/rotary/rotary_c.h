@@ -6,6 +6,8 @@
  * function, nothing is printed, and several threads may call any function, each with its own tables. Only the _make
  * functions allocate memory, and rotary_table_assign if a table grows; other functions that allocate say so.
  *
+ * Constants of each kind have numbers of their own, so a constant of another kind is refused, and 0 is none of them.
+ *
  * Structs begin with their size: fill them by their _init function, `rotary_heads x; rotary_heads_init(&x, sizeof x);`,
  * then set the fields that differ. A new version adds fields at the end, and reads a shorter struct as without them.
  *
@@ -65,24 +67,24 @@ ROTARY_C_API rotary_status rotary_use_target(const char *name);
 
 /* The two elements that rotate together, with n pairs. There is no default. */
 enum {
-  ROTARY_HALF = 1,               /* (x[i], x[i + n]): "rotate_half", GPT-NeoX, most of Hugging Face */
-  ROTARY_INTERLEAVED = 2,        /* (x[2i], x[2i + 1]): RoFormer, GPT-J, Meta's own Llama */
-  ROTARY_INTERLEAVED_TO_HALF = 3 /* reads (2i, 2i + 1), writes (i, i + n): DeepSeek-V3's family in Hugging Face */
+  ROTARY_HALF = 101,               /* (x[i], x[i + n]): "rotate_half", GPT-NeoX, most of Hugging Face */
+  ROTARY_INTERLEAVED = 102,        /* (x[2i], x[2i + 1]): RoFormer, GPT-J, Meta's own Llama */
+  ROTARY_INTERLEAVED_TO_HALF = 103 /* reads (2i, 2i + 1), writes (i, i + n): DeepSeek-V3's family in Hugging Face */
 };
 
 /* Scalings and the fields that each reads; rotary/rope.h has the formulas and their sources. */
 enum {
-  ROTARY_UNSCALED = 0,
-  ROTARY_LINEAR = 1,      /* factor */
-  ROTARY_NTK = 2,         /* factor */
-  ROTARY_NTK_FIXED = 3,   /* factor, mixed_b */
-  ROTARY_DYNAMIC = 4,     /* factor, trained_length */
-  ROTARY_YARN = 5,        /* factor, trained_length, beta_fast to attn_factor */
-  ROTARY_LONGROPE = 6,    /* factor, trained_length, short_factor to long_mscale */
-  ROTARY_LLAMA3 = 7,      /* factor, trained_length, low, high */
-  ROTARY_PROPORTIONAL = 8, /* factor, fraction */
-  ROTARY_YARN_LOG = 9,     /* factor, trained_length, beta_fast, beta_slow, extrapolation_factor */
-  ROTARY_THETA_SCALE = 10  /* factor, trained_length */
+  ROTARY_UNSCALED = 200,
+  ROTARY_LINEAR = 201,       /* factor */
+  ROTARY_NTK = 202,          /* factor */
+  ROTARY_NTK_FIXED = 203,    /* factor, mixed_b */
+  ROTARY_DYNAMIC = 204,      /* factor, trained_length */
+  ROTARY_YARN = 205,         /* factor, trained_length, beta_fast to attn_factor */
+  ROTARY_LONGROPE = 206,     /* factor, trained_length, short_factor to long_mscale */
+  ROTARY_LLAMA3 = 207,       /* factor, trained_length, low, high */
+  ROTARY_PROPORTIONAL = 208, /* factor, fraction */
+  ROTARY_YARN_LOG = 209,     /* factor, trained_length, beta_fast, beta_slow, extrapolation_factor */
+  ROTARY_THETA_SCALE = 210   /* factor, trained_length */
 };
 
 /* Numbers that may be absent are NaN if they are. Lists have one value for each pair, rotary_dim / 2 values, and are
@@ -93,7 +95,7 @@ typedef struct rotary_rope {
   int32_t rotary_dim; /* elements of the rotated block, even; 0, the default: head_dim */
   int32_t pairing;
   double base; /* default 10000 */
-  int32_t scaling;
+  int32_t scaling;      /* default ROTARY_UNSCALED */
   int32_t exponent_dim; /* r in b^(-2i/r); 0, the default: rotary_dim */
   int32_t clockwise;    /* not 0: rotates by minus the angle */
   int32_t truncate;     /* YaRN: floor and ceil of the correction range; default 1 */
@@ -134,8 +136,10 @@ ROTARY_C_API void rotary_rope_init(rotary_rope *rope, size_t size);
 /* ---- frequencies: radians per position of every pair ------------------------------------------------------------ */
 
 typedef struct rotary_frequencies rotary_frequencies;
-/* length: of the sequence, the largest position + 1; 0: at most the trained length. Only Dynamic and LongRope use it.
- * PAIRING, SCALING, SHAPE, VALUE, MEMORY. */
+/* The sequence is at most as long as the model was trained for. */
+enum { ROTARY_TRAINED_LENGTH = -1 };
+/* length: of the sequence, the largest position + 1, or ROTARY_TRAINED_LENGTH. Only ROTARY_DYNAMIC and ROTARY_LONGROPE
+ * use it; 0, "not known", is LENGTH for these. PAIRING, SCALING, SHAPE, LENGTH, VALUE, MEMORY. */
 ROTARY_C_API rotary_status rotary_frequencies_make(const rotary_rope *rope, int64_t length,
                                                    rotary_frequencies **frequencies);
 /* Null is allowed. */
@@ -148,7 +152,7 @@ ROTARY_C_API const double *rotary_frequencies_inv_freq(const rotary_frequencies 
 
 /* ---- positions -------------------------------------------------------------------------------------------------- */
 
-enum { ROTARY_RUN = 0, ROTARY_INT32 = 1, ROTARY_INT64 = 2, ROTARY_DOUBLE = 3 };
+enum { ROTARY_RUN = 300, ROTARY_INT32 = 301, ROTARY_INT64 = 302, ROTARY_DOUBLE = 303 };
 
 /* One position for each token, row-major [axes, batch, tokens]; by default first, first + 1, ... A batch of 1 serves
  * tensors of any batch size; one axis serves ropes of several (text), and axes that no pair uses are not read. */
@@ -165,9 +169,9 @@ ROTARY_C_API void rotary_positions_init(rotary_positions *positions, size_t size
 
 /* ---- tables: a row of cos and sin for every token --------------------------------------------------------------- */
 
-enum { ROTARY_EXACT = 0, ROTARY_FLOAT32 = 1 }; /* angles: correctly rounded; the float32 steps of most frameworks */
+enum { ROTARY_EXACT = 400, ROTARY_FLOAT32 = 401 }; /* angles: correctly rounded; the float32 steps of most frameworks */
 /* Element types; for a table, the type to which its values are rounded. */
-enum { ROTARY_F32 = 0, ROTARY_F16 = 1, ROTARY_BF16 = 2 };
+enum { ROTARY_F32 = 500, ROTARY_F16 = 501, ROTARY_BF16 = 502 };
 
 typedef struct rotary_table rotary_table;
 /* A table without tokens, with memory for that many rows (batch * tokens) of these frequencies. SHAPE, PAIRING,
@@ -252,8 +256,8 @@ typedef struct rotary_pool rotary_pool;
 ROTARY_C_API rotary_status rotary_pool_make(uint32_t threads, rotary_pool **pool);
 ROTARY_C_API void rotary_pool_free(rotary_pool *pool);
 
-enum { ROTARY_FORWARD = 0, ROTARY_BACKWARD = 1 };                        /* backward: the transposed map */
-enum { ROTARY_AUTOMATIC = 0, ROTARY_CACHED = 1, ROTARY_STREAMING = 2 }; /* how an out-of-place call writes */
+enum { ROTARY_FORWARD = 600, ROTARY_BACKWARD = 601 };                         /* backward: the transposed map */
+enum { ROTARY_AUTOMATIC = 700, ROTARY_CACHED = 701, ROTARY_STREAMING = 702 }; /* how an out-of-place call writes */
 
 /* Null in place of options: all defaults. */
 typedef struct rotary_options {
@@ -288,7 +292,13 @@ ROTARY_C_API rotary_status rotary_rotate_qkv(const rotary_heads *qkv, const rota
 /* ---- rotation into a KV cache ----------------------------------------------------------------------------------- */
 
 /* The type of the cache's elements. */
-enum { ROTARY_CACHE_SAME = 0, ROTARY_CACHE_F32 = 2, ROTARY_CACHE_F16 = 3, ROTARY_CACHE_BF16 = 4 };
+enum {
+  ROTARY_CACHE_SAME = 800,    /* k's for keys, v's for values */
+  ROTARY_CACHE_F8_E4M3 = 801, /* x / scale, to nearest even and clamped to +-448 */
+  ROTARY_CACHE_F32 = 802,
+  ROTARY_CACHE_F16 = 803,
+  ROTARY_CACHE_BF16 = 804
+};
 
 /* Element (page, token in the page, head, d) of k and of v lies at page * page_stride + token * token_stride +
  * head * head_stride + d. A contiguous cache has one page for each batch row. */
@@ -309,6 +319,8 @@ typedef struct rotary_cache {
   const int64_t *slots;
   const int64_t *firsts;
   int64_t first;
+  float k_scale; /* default 1: the divisors of ROTARY_CACHE_F8_E4M3 */
+  float v_scale; /* default 1 */
 } rotary_cache;
 ROTARY_C_API void rotary_cache_init(rotary_cache *cache, size_t size);
 
