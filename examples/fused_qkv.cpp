@@ -21,7 +21,7 @@ int main() {
 
   const rotary::ThreadPool pool(2);  // or an Executor of your own: own_threads.cpp
   const rotary::Layout layout = rotary::bthd(batch, tokens, all_heads, head_dim);
-  rotary::rotate_qkv(rotary::heads(qkv, layout), k_heads, table, pool);
+  rotary::rotate_qkv(rotary::heads(qkv, layout), k_heads, table, {.executor = &pool});
 
   // The same by hand: q and k are views, which differ in where they begin and how many heads they have.
   std::vector<float> by_hand = before;

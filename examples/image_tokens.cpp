@@ -37,7 +37,7 @@ int main() {
   const std::vector<float> q_before = q, gradient_before = gradient;
   const rotary::Layout layout = rotary::thd(tokens, 1, head_dim);
   rotary::rotate(rotary::heads(q, layout), table);
-  rotary::rotate(rotary::heads(gradient, layout), table, rotary::Direction::backward);
+  rotary::rotate(rotary::heads(gradient, layout), table, {.direction = rotary::Direction::backward});
 
   // The transpose: gradient . rotate(q) == backward(gradient) . q
   double forward = 0, backward = 0;

@@ -72,7 +72,8 @@ int main() {
   std::iota(x.begin(), x.end(), 1.0f);
   const auto rotated = [&](const rotary::Executor& executor) {
     std::vector<float> qkv = x;
-    rotary::rotate_qkv(rotary::heads(qkv, rotary::thd(tokens, heads, head_dim)), kv_heads, table, executor);
+    rotary::rotate_qkv(rotary::heads(qkv, rotary::thd(tokens, heads, head_dim)), kv_heads, table,
+                       {.executor = &executor});
     return qkv;
   };
 

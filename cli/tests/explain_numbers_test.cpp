@@ -157,7 +157,7 @@ void matrix(Numbers& numbers) {
   }
   for (std::size_t i = 0; i < 4; ++i) numbers.add(6, {cosines[i], sines[i], sums[i], static_cast<double>(rotated[i])});
   Vector back = rotated;
-  rotate(heads(back, thd(1, 1, 4)), Table(speeds, 2), Direction::backward);
+  rotate(heads(back, thd(1, 1, 4)), Table(speeds, 2), {.direction = Direction::backward});
   numbers.add(6, back);
 }
 

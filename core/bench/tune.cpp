@@ -156,9 +156,7 @@ class Tuner {
     const auto second_cache = std::max<Index>(256 * kib, static_cast<Index>(detail::data_caches()[1]));
     for (Index bytes = second_cache / 2; bytes <= largest_; bytes *= 2) {
       for (const DType dtype : {DType::f32, DType::bf16}) {
-        const auto with = [&](Stores stores) {
-          return std::vector{rotation(dtype, bytes, false, {Direction::forward, serial(), stores})};
-        };
+        const auto with = [&](Stores stores) { return std::vector{rotation(dtype, bytes, false, {.stores = stores})}; };
         compare("streams(" + to_text(bytes) + ") of " + name(dtype),
                 {{"cached", with(Stores::cached)}, {"streaming", with(Stores::streaming)}},
                 tuning().streams(bytes) ? 1 : 0);

@@ -113,17 +113,12 @@ void with_options(const char* operation, const rotary_options* given, int first,
       take(options);
     }
   };
-  RotateOptions options(directions.as<Direction>(operation, "direction", o.direction));
-  options.stores = store_constants.as<Stores>(operation, "stores", o.stores);
-  options.first = first;
-  if (o.parts == 1 && o.part == 0) {
-    if (o.pool != nullptr) options.executor = &o.pool->threads;
-    return work(options);
-  }
-  if (o.pool != nullptr) fail(Code::VALUE, operation, "options must not have both a pool and parts");
-  const OnePart part(o.part, o.parts);
-  options.executor = &part;
-  work(options);
+  work({.direction = directions.as<Direction>(operation, "direction", o.direction),
+        .stores = store_constants.as<Stores>(operation, "stores", o.stores),
+        .first = first,
+        .part = o.part,
+        .parts = o.parts,
+        .executor = o.pool == nullptr ? nullptr : &o.pool->threads});
 }
 
 // Calls work with the table or, where it takes them, with the Rows that the table views.

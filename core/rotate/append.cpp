@@ -7,6 +7,7 @@
 #include <cstddef>
 
 #include "cache_checks.h"
+#include "call_threads.h"
 #include "checks.h"
 #include "cpu/targets.h"
 #include "cpu/tuning.h"
@@ -272,7 +273,7 @@ void set_k_turn(Work& work, const Layout& l) noexcept {
 
 Index head_bytes(const ConstHeads& x) noexcept { return x.layout.heads * x.layout.head_dim * bytes_of(x.dtype); }
 
-void run(Work& work, Index token_bytes, const RotateOptions& options) {
+void run(const char* operation, Work& work, Index token_bytes, const RotateOptions& options) {
   const Index tokens = work.rows * work.tokens, bytes = tokens * token_bytes;
   const bool stream = streams(bytes, options);
   work.q.job.call_bytes = work.k.job.call_bytes = bytes;
@@ -282,13 +283,17 @@ void run(Work& work, Index token_bytes, const RotateOptions& options) {
   const cpu::Kernels& kernels = cpu::chosen();
   work.rotate = kernels.rotate;
   work.transfer = cpu::transfer_of(kernels);
-  options.executor->run(tokens, grain(token_bytes), run_range, &work);
+  on_threads(operation, options,
+             [&](const Executor& threads) { threads.run(tokens, grain(token_bytes), run_range, &work); });
 }
 
 }  // namespace
 
 void append(const ConstHeads& k, const ConstHeads& v, const Cache& cache, const Slots& slots,
-            const Executor& executor) {
+            const RotateOptions& options) {
+  if (options.first != 0) fail(Code::SHAPE, "append", "first must be 0 but got ", options.first);
+  if (options.direction != Direction::forward) fail(Code::VALUE, "append", "direction must be forward");
+  check_stores("append", options.stores);
   check_append("append", k, v, cache, slots);
   if (!has_elements(k.layout)) return;
   Work work;
@@ -298,7 +303,7 @@ void append(const ConstHeads& k, const ConstHeads& v, const Cache& cache, const 
   work.with_k = true;
   const SlotOffsets offsets(slots, cache, k.layout.tokens);
   set_cache(work, k, v, cache, offsets);
-  run(work, head_bytes(k) + head_bytes(v), executor);
+  run("append", work, head_bytes(k) + head_bytes(v), options);
 }
 
 void rotate_append(const ConstHeads& q, const Heads& q_out, const ConstHeads& k, const ConstHeads& v,
@@ -348,7 +353,7 @@ void rotate_append(const ConstHeads& q, const Heads& q_out, const ConstHeads& k,
     set_turn(work, work.q, l, l.heads, token_stride(work, q_out.layout), head_stride(q_out.layout));
     bytes += head_bytes(q);
   }
-  run(work, bytes, options);
+  run("rotate_append", work, bytes, options);
 }
 
 void rotate_append(const Heads& q, const ConstHeads& k, const ConstHeads& v, const Table& table, const Cache& cache,

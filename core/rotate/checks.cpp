@@ -6,6 +6,7 @@
 #include <limits>
 #include <string>
 
+#include "call_threads.h"
 #include "overlap.h"
 #include "values/dtypes.h"
 #include "values/pairings.h"
@@ -305,7 +306,7 @@ void check_stores(const char* operation, Stores stores) {
 
 bool streams(std::int64_t bytes_read, const RotateOptions& options) {
   if (options.stores != Stores::automatic) return options.stores == Stores::streaming;
-  return tuning().streams(bytes_read / options.executor->concurrency());
+  return tuning().streams(bytes_read / executor_of(options).concurrency());
 }
 
 }  // namespace rotary::detail

@@ -7,6 +7,7 @@
 #include <limits>
 #include <type_traits>
 
+#include "call_threads.h"
 #include "checks.h"
 #include "cpu/targets.h"
 #include "cpu/tuning.h"
@@ -117,7 +118,7 @@ void run_job(const Job& job, const Rows* rows, const Executor& executor) {
 void run(const char* operation, Job job, const Table& table, const RotateOptions& options) {
   check_stores(operation, options.stores);
   job.stream = moves(job) && streams(job.bytes_read(), options);
-  run_job(job, RowsAccess::of(table), *options.executor);
+  on_threads(operation, options, [&](const Executor& threads) { run_job(job, RowsAccess::of(table), threads); });
 }
 
 // ---- two jobs: one dispatch, one pass over the table ----
@@ -202,9 +203,11 @@ void run(const char* operation, Jobs jobs, const Table& table, const RotateOptio
     jobs.k.stream = past && moves(jobs.k);
   }
   const Rows* const rows = RowsAccess::of(table);
-  if (rows == nullptr) return run_jobs(jobs, *options.executor);
-  run_job(jobs.q, rows, *options.executor);
-  run_job(jobs.k, rows, *options.executor);
+  on_threads(operation, options, [&](const Executor& threads) {
+    if (rows == nullptr) return run_jobs(jobs, threads);
+    run_job(jobs.q, rows, threads);
+    run_job(jobs.k, rows, threads);
+  });
 }
 
 // ---- heads whose block does not begin at element 0 ----
@@ -225,11 +228,13 @@ void copy_fronts(void* context, Index begin, Index end) {
 }
 
 // Copies the elements before the block, out of place; the call is already checked.
-void copy_front(const InOut& x, const RotateOptions& options) {
+void copy_front(const char* operation, const InOut& x, const RotateOptions& options) {
   if (options.first == 0 || x.in.data == x.out.data || !has_elements(x.in.layout)) return;
   Front front{x.in, x.out, static_cast<std::size_t>(options.first * bytes_of(x.in.dtype))};
   const Layout& l = x.in.layout;
-  options.executor->run(l.batch * l.tokens * l.heads, grain(static_cast<Index>(front.bytes)), copy_fronts, &front);
+  on_threads(operation, options, [&](const Executor& threads) {
+    threads.run(l.batch * l.tokens * l.heads, grain(static_cast<Index>(front.bytes)), copy_fronts, &front);
+  });
 }
 
 // ---- one call ----
@@ -263,13 +268,13 @@ void copy_fronts(const RotateCall<InOut>& call, const Table& table, const Rotate
   const InOut& q = *call.q;
   if (call.k != nullptr) {
     check_heads_from(call.operation, q, *call.k, table, options);
-    copy_front(*call.k, options);
+    copy_front(call.operation, *call.k, options);
   } else {
     const char* const x = call.packed ? "qkv" : "x";
     check_heads_from({call.operation, x, q.in.data == q.out.data ? x : "out", ""}, q, table, options);
     if (call.packed) check_kv_heads(call.operation, q.in.layout.heads, call.kv_heads);
   }
-  copy_front(q, options);
+  copy_front(call.operation, q, options);
 }
 void copy_fronts(const RotateCall<Heads>&, const Table&, const RotateOptions&) {}  // in place they stay as they are
 
@@ -321,7 +326,7 @@ void rotate_per_head(const RotateCall<InOut>& call, const Table& table, const Ro
   rotate_per_head({call.operation, &q, &k}, table, options);
   RotateOptions whole = options;
   whole.first = qkv.in.layout.head_dim;
-  copy_front(part(heads - kv_heads, kv_heads), whole);
+  copy_front(call.operation, part(heads - kv_heads, kv_heads), whole);
 }
 
 InOut in_out(const InOut& x) { return x; }
@@ -415,7 +420,8 @@ void detail::rotate_qk_by(const char* operation, const Heads& q, const Heads& k,
   std::int64_t length = 0;
   if (add_overflows(first_position, tokens, &length)) length = std::numeric_limits<std::int64_t>::max();
   Frequencies turns = frequencies(rope, length);
-  const Table table(turns, at, *options.executor);
+  const Executor& threads = executor_of(options);
+  const Table table(turns, at, threads);
   RotateOptions of_slices = options;
   of_slices.first = 0;
   const Heads of_q = slice(q, first, table.rotary_dim()), of_k = slice(k, first, table.rotary_dim());
@@ -425,7 +431,7 @@ void detail::rotate_qk_by(const char* operation, const Heads& q, const Heads& k,
   check_heads(operation, {of_q, of_q}, {of_k, of_k}, shape, options.direction);
   rotate(of_q, table, of_slices);
   turns.xpos.reciprocal = !turns.xpos.reciprocal;
-  rotate(of_k, Table(turns, at, *options.executor), of_slices);
+  rotate(of_k, Table(turns, at, threads), of_slices);
 }
 
 }  // namespace rotary

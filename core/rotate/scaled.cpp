@@ -8,6 +8,7 @@
 #include <cmath>
 #include <cstddef>
 
+#include "call_threads.h"
 #include "checks.h"
 #include "runtime/float_state.h"
 #include "values/fail.h"
@@ -69,22 +70,24 @@ void multiply_heads(void* context, std::int64_t item, std::int64_t last) {
 }
 
 // The call is checked.
-void multiply_but(const Heads& x, std::span<const float> scale, std::int64_t begin, std::int64_t end,
-                  const Executor& executor) {
+void multiply_but(const char* operation, const Heads& x, std::span<const float> scale, std::int64_t begin,
+                  std::int64_t end, const RotateOptions& options) {
   if (!has_elements(x.layout) || (begin == 0 && end == x.layout.head_dim)) return;
   Multiplied work{x, scale, begin, end};
   const Layout& l = x.layout;
-  by_type(x.dtype, [&]<class T>(T) {
-    executor.run(l.batch * l.tokens * l.heads, grain(l.head_dim * bytes_of(x.dtype)), multiply_heads<T>, &work);
+  on_threads(operation, options, [&](const Executor& threads) {
+    by_type(x.dtype, [&]<class T>(T) {
+      threads.run(l.batch * l.tokens * l.heads, grain(l.head_dim * bytes_of(x.dtype)), multiply_heads<T>, &work);
+    });
   });
 }
 
 // The call is checked.
-void rotate_by_scaled_rows(const InOut& x, const Table& table, const RotateOptions& options,
+void rotate_by_scaled_rows(const char* operation, const InOut& x, const Table& table, const RotateOptions& options,
                            std::span<const float> scale) {
   if (scale.empty() || !has_elements(x.in.layout)) return rotate(x.in, x.out, table, options);
   rotate(x.in, x.out, times(table, scale), options);
-  multiply_but(x.out, scale, options.first, options.first + table.rotary_dim(), *options.executor);
+  multiply_but(operation, x.out, scale, options.first, options.first + table.rotary_dim(), options);
 }
 
 void rotate_scaled(const Names& names, const InOut& x, const Table& table, const RotateOptions& options,
@@ -92,7 +95,7 @@ void rotate_scaled(const Names& names, const InOut& x, const Table& table, const
   check_heads_from(names, x, table, options);
   check_stores(names.operation, options.stores);
   check_factors(names.operation, x.in.layout, scale);
-  rotate_by_scaled_rows(x, table, options, scale);
+  rotate_by_scaled_rows(names.operation, x, table, options, scale);
 }
 
 }  // namespace
@@ -117,14 +120,15 @@ void rotate_qk(const InOut& q, const InOut& k, const Table& table, const RotateO
   check_heads_from(operation, q, k, table, options);
   check_stores(operation, options.stores);
   check_factors(operation, q.in.layout, query_scale);
-  rotate_by_scaled_rows(q, table, options, query_scale);
+  rotate_by_scaled_rows(operation, q, table, options, query_scale);
   rotate(k.in, k.out, table, options);
 }
 
-void multiply(const Heads& q, std::span<const float> query_scale, const Executor& executor) {
+void multiply(const Heads& q, std::span<const float> query_scale, const RotateOptions& options) {
+  if (options.first != 0) fail(Code::SHAPE, "multiply", "first must be 0 but got ", options.first);
   check_heads({"multiply", "q", "q", ""}, q, q, TableShape{Pairing::half, 0, 1, q.layout.tokens});
   check_factors("multiply", q.layout, query_scale);
-  if (!query_scale.empty()) multiply_but(q, query_scale, 0, 0, executor);
+  if (!query_scale.empty()) multiply_but("multiply", q, query_scale, 0, 0, options);
 }
 
 }  // namespace rotary

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstddef>
 
+#include "call_threads.h"
 #include "checks.h"
 #include "cpu/targets.h"
 #include "runtime/float_state.h"
@@ -161,7 +162,9 @@ void shift(const Heads& k, const Heads& v, const Table& table, std::int64_t keep
   work.turn.rest = block.layout.head_dim - table.rotary_dim();
   work.turn.stream = streams(std::min(drop, tokens) * each, options);  // written bytes were read this long before
   work.turn.call_bytes = bytes;
-  options.executor->run(count * work.heads, grain(std::max<Index>(1, bytes / (count * work.heads))), move_range, &work);
+  on_threads("shift", options, [&](const Executor& threads) {
+    threads.run(count * work.heads, grain(std::max<Index>(1, bytes / (count * work.heads))), move_range, &work);
+  });
 }
 
 void shift(const Heads& k, const Heads& v, const Table& table, std::int64_t keep, std::int64_t drop,

@@ -5,6 +5,7 @@
 #include <algorithm>  // also defines the standard library's macros
 
 #include "compiler.h"
+#include "parts.h"
 #include "values/fail.h"
 
 // ROTARY_THREADS: 0 if the standard library has no threads, as in WebAssembly; detected unless the build sets it.
@@ -38,26 +39,11 @@ class Serial final : public Executor {
   }
 };
 
-// The beginning of part `part` of `parts`, whose sizes differ by at most one item. Dividing first prevents overflow.
-std::int64_t begin_of(std::int64_t count, std::int64_t part, std::int64_t parts) noexcept {
-  return count / parts * part + std::min(part, count % parts);
-}
-
 }  // namespace
 
 const Executor& serial() noexcept {
   static const Serial one;
   return one;
-}
-
-OnePart::OnePart(int part, int parts) : part_(part), parts_(parts) {
-  if (part >= 0 && part < parts) return;
-  fail(Code::VALUE, "part", "part must be from 0 to parts - 1 but got ", part, " of ", parts);
-}
-
-void OnePart::run(std::int64_t count, std::int64_t, Body body, void* context) const {
-  const std::int64_t begin = begin_of(count, part_, parts_), end = begin_of(count, part_ + std::int64_t{1}, parts_);
-  if (begin < end) body(context, begin, end);
 }
 
 #if ROTARY_THREADS
@@ -180,7 +166,8 @@ struct ThreadPool::State {
       if (share.next.load(std::memory_order_relaxed) >= share.end) continue;
       const std::int64_t part = share.next.fetch_add(1, std::memory_order_relaxed);
       if (part >= share.end) continue;
-      run.body(run.context, begin_of(run.count, part, run.parts), begin_of(run.count, part + 1, run.parts));
+      run.body(run.context, detail::begin_of(run.count, part, run.parts),
+               detail::begin_of(run.count, part + 1, run.parts));
       return true;
     }
     return false;

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <limits>
+#include <numeric>
 #include <span>
 #include <string>
 #include <type_traits>
@@ -11,6 +12,8 @@
 
 #include "core/tests/support/checks.h"
 #include "core/tests/support/heads.h"
+#include "rotary/cache.h"
+#include "rotary/query_scale.h"
 #include "rotary/reference.h"
 
 namespace rotary::tests {
@@ -250,12 +253,31 @@ TEST(MovedFrom, ATableHasNoTokensAndNoPairsAndCanBeUsedAgain) {
 
 // ---- rotate ----
 
-TEST(Options, ADirectionOrAnExecutorIsEnough) {
+TEST(Options, APartIsOneOfThePartsAndHasNoExecutor) {
+  std::vector<float> x(8);
+  const Heads heads{x.data(), DType::f32, thd(2, 1, 4)};
+  const Table table(frequencies(Rope{.head_dim = 4, .pairing = Pairing::half}), positions(0, 2));
   const ThreadPool pool(2);
-  EXPECT_EQ(RotateOptions().direction, Direction::forward);
-  EXPECT_EQ(RotateOptions().executor, &serial());
-  EXPECT_EQ(RotateOptions(pool).executor, &pool);
-  EXPECT_EQ(RotateOptions(Direction::backward).direction, Direction::backward);
+  const std::vector<std::int64_t> slots{0, 1};
+  const std::vector<float> factors{2, 3};
+  std::vector<float> k_cache(8), v_cache(8);
+  const Cache cache = nhd(k_cache.data(), v_cache.data(), 1, 2, 1, 4);
+  for (const RotateOptions& wrong : {RotateOptions{.part = 3, .parts = 3}, RotateOptions{.part = -1},
+                                     RotateOptions{.parts = 0}, RotateOptions{.parts = 2, .executor = &pool}}) {
+    EXPECT_EQ(code_of([&] { rotate(heads, table, wrong); }), Code::VALUE);
+    EXPECT_EQ(code_of([&] { multiply(heads, factors, wrong); }), Code::VALUE);
+    EXPECT_EQ(code_of([&] { append(heads, heads, cache, Slots::flat(slots.data()), wrong); }), Code::VALUE);
+  }
+  std::iota(x.begin(), x.end(), 1.F);
+  const std::vector<float> before = x;
+  for (const int part : {1, 0}) append(heads, heads, cache, Slots::flat(slots.data()), {.part = part, .parts = 2});
+  EXPECT_EQ(k_cache, before);
+  EXPECT_EQ(v_cache, before);
+  for (const int part : {2, 0, 1}) multiply(heads, factors, {.part = part, .parts = 3});
+  EXPECT_EQ(x, (std::vector<float>{2, 4, 6, 8, 15, 18, 21, 24}));
+}
+TEST(Options, AnglesOrAnExecutorIsEnoughForATable) {
+  const ThreadPool pool(2);
   EXPECT_EQ(TableOptions(pool).executor, &pool);
   EXPECT_EQ(TableOptions(Angles::float32).executor, &serial());
 }
@@ -286,8 +308,10 @@ TEST(RotateQkByARope, EqualsTheChainBitForBit) {
                       k = hard_values(random, dtype, extent(k_layout));
           Bytes q_chain = q, k_chain = k, q_once = q, k_once = k;
           const Table table(frequencies(rope, first + 4), positions(first, 4));
-          rotate_qk({q_chain.data(), dtype, q_layout}, {k_chain.data(), dtype, k_layout}, table, direction);
-          rotate_qk({q_once.data(), dtype, q_layout}, {k_once.data(), dtype, k_layout}, rope, first, {direction, pool});
+          rotate_qk({q_chain.data(), dtype, q_layout}, {k_chain.data(), dtype, k_layout}, table,
+                    {.direction = direction});
+          rotate_qk({q_once.data(), dtype, q_layout}, {k_once.data(), dtype, k_layout}, rope, first,
+                    {.direction = direction, .executor = &pool});
           EXPECT_EQ(q_once, q_chain);
           EXPECT_EQ(k_once, k_chain);
           EXPECT_NE(q_once, q);

@@ -50,7 +50,7 @@ TEST_F(AppendChecks, SaysWhatIsWrongOnTheHostAlone) {
   expect_error("SHAPE", "[rotate_append] rotary_dim must be at most k's head_dim 16 but the table's is 18",
                [&] { rotate_append(at(0, bthd(2, tokens, 4, 18)), k(), v(), table_of(3, 9), cache(), slots); });
   expect_error("VALUE", "[rotate_append] direction must be forward or backward but got value 7",
-               [&] { rotate_append(q(), k(), v(), table, cache(), slots, static_cast<Direction>(7)); });
+               [&] { rotate_append(q(), k(), v(), table, cache(), slots, {.direction = static_cast<Direction>(7)}); });
   Cache c = cache();
   c.type = static_cast<CacheType>(9);
   expect_error("DTYPE", "[append] the cache must be same, f8_e4m3, f32, f16 or bf16 but got value 9",

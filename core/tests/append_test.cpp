@@ -100,7 +100,7 @@ struct RandomAppend {
 void rotate_append_on(const RandomAppend& call, const Executor& executor) {
   Bytes out = call.q_out.data, k = call.k.data, v = call.v.data;
   const Heads q_out{out.data(), call.q.dtype, call.q_out.layout};
-  const RotateOptions options(call.direction, executor);
+  const RotateOptions options{.direction = call.direction, .executor = &executor};
   if (call.in_place) {
     rotate_append(q_out, call.k.view(), call.v.view(), call.table, call.cache, call.slots.host(), options);
   } else {
@@ -147,7 +147,7 @@ TEST(Append, IsPlainLoopsWhateverTheCall) {
     SCOPED_TRACE(round);
     RandomAppend call(random, round % 10 == 0);
     compare(call, false, random(), [&](const Executor& executor) {
-      append(call.k.view(), call.v.view(), call.cache, call.slots.host(), executor);
+      append(call.k.view(), call.v.view(), call.cache, call.slots.host(), {.executor = &executor});
     });
     if (HasFatalFailure()) return;
   }
@@ -173,7 +173,7 @@ TEST(RotateAppend, LongCallsOverThreadsAreTheReference) {
       const ThreadPool pool(threads);
       Bytes q = x;
       rotate_append({q.data(), DType::f32, l}, {x.data(), DType::f32, l}, {x.data(), DType::f32, l}, table, cache,
-                    Slots::flat(slots.data()), pool);
+                    Slots::flat(slots.data()), {.executor = &pool});
       ASSERT_TRUE(same(q.data(), turned.data(), DType::f32, extent(l), rotated_elements(l, 64)));
       ASSERT_TRUE(same_cache(k.data(), wanted_k, cache, DType::f32, 64));
       ASSERT_TRUE(same_cache(v.data(), wanted_v, cache, DType::f32, 0));

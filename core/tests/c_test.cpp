@@ -209,7 +209,7 @@ struct Calls : ::testing::TestWithParam<GridPoint> {
   rotary_heads k_view(Bytes& x) const { return view_of(x.data(), dtype, k_layout, first); }
   Bytes rotated(const Bytes& x, const Layout& l) const {
     Bytes y = x;
-    rotate(slice(Heads{y.data(), dtype, l}, first, head_dim - first), rows, direction);
+    rotate(slice(Heads{y.data(), dtype, l}, first, head_dim - first), rows, {.direction = direction});
     return y;
   }
 };
@@ -258,7 +258,7 @@ TEST_P(Calls, QueriesTimesTheirFactorsAreThoseOfCpp) {
     options.query_scales = static_cast<std::int64_t>(factors);
     Bytes wanted_q = q, wanted_k = k, in_place = q, to_q(q.size()), to_k(k.size());
     rotate_qk(Heads{wanted_q.data(), dtype, q_layout}, Heads{wanted_k.data(), dtype, k_layout}, rows,
-              {direction, serial(), Stores::automatic, first}, std::span(scale).first(factors));
+              {.direction = direction, .first = first}, std::span(scale).first(factors));
     EXPECT_NE(wanted_q, rotated(q, q_layout));
     const rotary_heads x = q_view(in_place), xk = k_view(k);
     const rotary_heads yq = q_view(to_q), yk = k_view(to_k);
@@ -283,7 +283,7 @@ TEST_P(Calls, QueriesTimesTheirFactorsAreThoseOfCpp) {
 TEST_P(Calls, FirstIsASliceWhoseFrontIsCopied) {
   const Bytes wanted = rotated(q, q_layout);
   Bytes out(q.size());
-  RotateOptions options(direction);
+  RotateOptions options{.direction = direction};
   options.first = first;
   rotate(ConstHeads(q.data(), dtype, q_layout), Heads{out.data(), dtype, q_layout}, rows, options);
   EXPECT_EQ(out, wanted);
@@ -318,7 +318,7 @@ TEST_P(Calls, RowsByNumberAreThoseOfATable) {
     }
     const Table wanted(cos, sin, 4, pairing, batch);
     Bytes wanted_q = q, wanted_k = k;
-    RotateOptions options(direction);
+    RotateOptions options{.direction = direction};
     options.first = first;
     rotate_qk(Heads{wanted_q.data(), dtype, q_layout}, Heads{wanted_k.data(), dtype, k_layout}, wanted, options);
     for (const DType type : {DType::f32, DType::f16, DType::bf16}) {
@@ -649,6 +649,7 @@ TEST(C, RefusesWithACodeAndASentenceOfThisThread) {
   expect_refused(rotary_rotate(&heads, nullptr, h.table, nullptr), ROTARY_SHAPE, "table has 0 rows");
   expect_refused(rotary_rotate(&heads, nullptr, nullptr, nullptr), ROTARY_VALUE, "table must not be null");
   auto options = initialised(rotary_options_init);
+  assign(h, run_of(0, 2));
   options.part = 3, options.parts = 3;
   expect_refused(rotary_rotate(&heads, nullptr, h.table, &options), ROTARY_VALUE, "part must be from 0");
   auto at = initialised(rotary_positions_init);

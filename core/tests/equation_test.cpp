@@ -178,7 +178,7 @@ Table per_head(int rows, std::int64_t tokens, int batch, Pairing pairing = Pairi
 TEST(Equation, a_packed_tensor_and_rows_of_the_callers_turn_by_rows_per_head_too) {
   const Table table = per_head(2, 5, 1);
   Tensors qkv{1, 5, 8, false}, out = qkv;  // 4 of q, 2 of k, 2 of v
-  rotate_qkv(qkv.view(), out.view(), 2, table, {Direction::forward, serial(), Stores::automatic, 8});
+  rotate_qkv(qkv.view(), out.view(), 2, table, {.first = 8});
   Tensors wanted = qkv;
   const auto part = [](Tensors& x, std::int64_t first, std::int64_t count) {
     Heads some = x.view();

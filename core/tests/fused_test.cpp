@@ -71,18 +71,19 @@ class Arena {
     const Bytes before = filled(random, c), to = filled(random, c);
     Bytes wanted = before, wanted_to = to;
     for (const OffsetHeads& p : {c.q, c.k}) {
-      rotate(p.in(wanted.data()), p.in(wanted.data()), table, direction);
-      rotate(ConstHeads(p.in(before.data())), p.in(wanted_to.data()), table, direction);
+      rotate(p.in(wanted.data()), p.in(wanted.data()), table, {.direction = direction});
+      rotate(ConstHeads(p.in(before.data())), p.in(wanted_to.data()), table, {.direction = direction});
     }
     std::byte* in = random() % 2 == 0 ? in_.at_end(bytes) : in_.at_start();
     std::byte* out = random() % 2 == 0 ? out_.at_end(bytes) : out_.at_start();
     if (bytes == 0) return;
     std::memcpy(in, before.data(), bytes);
     std::memcpy(out, to.data(), bytes);
-    rotate_qk({c.q.in(in), c.q.in(out)}, {c.k.in(in), c.k.in(out)}, table, {direction, executor});
+    rotate_qk({c.q.in(in), c.q.in(out)}, {c.k.in(in), c.k.in(out)}, table,
+              {.direction = direction, .executor = &executor});
     EXPECT_EQ(std::memcmp(in, before.data(), bytes), 0) << "the input has changed";
     expect_same(out, wanted_to.data(), c, table.rotary_dim(), "out of place");
-    rotate_qk(c.q.in(in), c.k.in(in), table, {direction, executor});
+    rotate_qk(c.q.in(in), c.k.in(in), table, {.direction = direction, .executor = &executor});
     expect_same(in, wanted.data(), c, table.rotary_dim(), "in place");
   }
 
@@ -176,12 +177,12 @@ void check_packed(const OffsetHeads& from, const OffsetHeads& to, std::int64_t k
   copy_heads(v, nans.data(), v, in.data());
   Bytes out(bytes_of(to.layout, to.dtype), std::byte{0x5a}), wanted = out, wanted_in_place = in;
 
-  rotate(ConstHeads(qk.in(in.data())), qk_out.in(wanted.data()), table, direction);
+  rotate(ConstHeads(qk.in(in.data())), qk_out.in(wanted.data()), table, {.direction = direction});
   copy_heads(v, in.data(), v_out, wanted.data());
-  rotate(qk.in(wanted_in_place.data()), qk.in(wanted_in_place.data()), table, direction);
+  rotate(qk.in(wanted_in_place.data()), qk.in(wanted_in_place.data()), table, {.direction = direction});
 
-  rotate_qkv(from.in(in.data()), to.in(out.data()), kv_heads, table, {direction, executor});
-  rotate_qkv(from.in(in.data()), kv_heads, table, {direction, executor});
+  rotate_qkv(from.in(in.data()), to.in(out.data()), kv_heads, table, {.direction = direction, .executor = &executor});
+  rotate_qkv(from.in(in.data()), kv_heads, table, {.direction = direction, .executor = &executor});
   for (std::byte* memory : {out.data(), wanted.data()}) level_nans(memory, qk_out, table.rotary_dim());
   for (std::byte* memory : {in.data(), wanted_in_place.data()}) level_nans(memory, qk, table.rotary_dim());
   EXPECT_TRUE(out == wanted) << "out of place";
@@ -234,13 +235,14 @@ TEST(FusedDispatch, IsOneRunOfTheExecutor) {
     for (const QkMemory& c : cases({1, tokens, 6, 2, 128, 128}, DType::bf16)) {
       Bytes memory(static_cast<std::size_t>(c.bytes()));
       const Counting counting;
-      rotate_qk(c.q.in(memory.data()), c.k.in(memory.data()), table, counting);
+      rotate_qk(c.q.in(memory.data()), c.k.in(memory.data()), table, {.executor = &counting});
       EXPECT_EQ(counting.runs, 1) << c.name;
     }
     Bytes in(static_cast<std::size_t>(tokens) * 10 * 128 * 2), out(in.size());
     const Layout layout = thd(tokens, 10, 128);
     const Counting counting;
-    rotate_qkv(ConstHeads(in.data(), DType::bf16, layout), {out.data(), DType::bf16, layout}, 2, table, counting);
+    rotate_qkv(ConstHeads(in.data(), DType::bf16, layout), {out.data(), DType::bf16, layout}, 2, table,
+               {.executor = &counting});
     EXPECT_EQ(counting.runs, 1);
   }
 }
@@ -250,11 +252,12 @@ TEST(FusedDispatch, NoPartIsBelow64KiB) {
   const Counting counting;
   Bytes memory(4096 * 128 * 4 * 2);
   const Table one = random_table(random, 1, 50, Pairing::half), many = random_table(random, 400, 50, Pairing::half);
-  rotate({memory.data(), DType::f32, thd(1, 4000, 100)}, one, counting);
+  rotate({memory.data(), DType::f32, thd(1, 4000, 100)}, one, {.executor = &counting});
   EXPECT_GE(counting.smallest * 400, 64 * 1024);
   EXPECT_LT((counting.smallest - 1) * 400, 64 * 1024);
   std::byte* behind = memory.data() + 400 * 5 * 100 * 4;
-  rotate_qk({memory.data(), DType::f32, thd(400, 5, 100)}, {behind, DType::f32, thd(400, 2, 100)}, many, counting);
+  rotate_qk({memory.data(), DType::f32, thd(400, 5, 100)}, {behind, DType::f32, thd(400, 2, 100)}, many,
+            {.executor = &counting});
   EXPECT_GE(counting.smallest * 7 * 400, 64 * 1024);
   EXPECT_LT((counting.smallest - 1) * 7 * 400, 64 * 1024);
 }

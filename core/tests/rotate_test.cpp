@@ -42,8 +42,8 @@ void check(Arena& arena, const Layout& layout, DType dtype, const Table& table, 
     SCOPED_TRACE(std::string(target));
     const Using forced(target);
     arena.check([&](const ConstHeads& in, const Heads& out, Stores stores) {
-      if (in.data != out.data) return rotate(in, out, table, {direction, serial(), stores});
-      rotate(out, table, {direction, turn++ % 2 == 0 ? serial() : static_cast<const Executor&>(shuffled)});
+      if (in.data != out.data) return rotate(in, out, table, {.direction = direction, .stores = stores});
+      rotate(out, table, {.direction = direction, .executor = turn++ % 2 == 0 ? nullptr : &shuffled});
     });
   }
 }
@@ -106,7 +106,8 @@ TEST(Rotate, AnyShapeAnyPairOfLayoutsAndAnySplitEqualsTheReference) {
       SCOPED_TRACE(std::string(target));
       const Using forced(target);
       fill_signalling(out.data(), dtype, extent(to));
-      rotate({x.data(), dtype, from}, {out.data(), dtype, to}, table, {direction, *executors[turn++ % 4]});
+      rotate({x.data(), dtype, from}, {out.data(), dtype, to}, table,
+             {.direction = direction, .executor = executors[turn++ % 4]});
       ASSERT_TRUE(same(out.data(), wanted.data(), dtype, extent(to), rotated_elements(to, 2 * pairs)));
     }
   }
@@ -304,7 +305,7 @@ TEST(EachStep, EqualsTransformersBitForBitForwardAndBackward) {
     EXPECT_TRUE(same(back.data(), packed(e.gradient_of_x, e.dtype).data(), e.dtype, extent(layout), turns));
     if (e.dtype != DType::f32) continue;
     rotate({x.data(), e.dtype, layout}, to, table);
-    rotate({gradient.data(), e.dtype, layout}, back_to, table, Direction::backward);
+    rotate({gradient.data(), e.dtype, layout}, back_to, table, {.direction = Direction::backward});
     EXPECT_TRUE(same(out.data(), packed(e.out, e.dtype).data(), e.dtype, extent(layout), turns));
     EXPECT_TRUE(same(back.data(), packed(e.gradient_of_x, e.dtype).data(), e.dtype, extent(layout), turns));
   }

@@ -59,7 +59,7 @@ TEST_P(ScaledQueries, equal_the_slow_way) {
     Bytes q_out = in_place ? q : patterned(bytes_of(to, dtype)), k_out = in_place ? k : patterned(bytes_of(to, dtype));
     Bytes wanted = q_out, k_wanted = k_out;
     scale_slowly(q, l, wanted, to, dtype, table, first, direction, scale);
-    const RotateOptions options(direction, serial(), Stores::automatic, first);
+    const RotateOptions options{.direction = direction, .first = first};
     rotate({in_place ? k_wanted.data() : k.data(), dtype, l}, Heads{k_wanted.data(), dtype, to}, table, options);
     const Heads of_q{q_out.data(), dtype, to}, of_k{k_out.data(), dtype, to};
     if (in_place) {

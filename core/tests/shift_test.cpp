@@ -103,7 +103,10 @@ struct Shift {
 
   void run(const Executor& executor) const {
     for (const Side* side : {&k, &v}) std::copy(side->before.begin(), side->before.end(), start(*side));
-    const RotateOptions options(direction, executor, static_cast<Stores>(executor.concurrency() % 3), first);
+    const RotateOptions options{.direction = direction,
+                                .stores = static_cast<Stores>(executor.concurrency() % 3),
+                                .first = first,
+                                .executor = &executor};
     shift(k.view(), v.layout.heads == 0 ? Heads{} : v.view(), table, keep, drop, sequences(), options);
     const std::vector<bool> turned = rotated_elements(k.layout, head_dim),
                             none(static_cast<std::size_t>(extent(v.layout)));
@@ -158,9 +161,8 @@ TEST(ShiftOfACache, SaysWhatIsWrong) {
                [&] { shift(k, v, table, 0, -1); });
   expect_error("SHAPE", "[shift] the table must have one row but got 1 times 2",
                [&] { shift(k, v, Table(cos, sin, 8, Pairing::half), 0, 1); });
-  expect_error("SHAPE", "[shift] rotary_dim must be at most head_dim 15 but the table's is 16", [&] {
-    shift(k, v, table, 0, 1, {Direction::forward, serial(), Stores::automatic, 1});
-  });
+  expect_error("SHAPE", "[shift] rotary_dim must be at most head_dim 15 but the table's is 16",
+               [&] { shift(k, v, table, 0, 1, {.first = 1}); });
   expect_error("SHAPE", "[shift] v must have the batch and the tokens of k, [2, 8, 2, 16], but got [2, 7, 2, 16]",
                [&] { shift(k, at(1024, bthd(2, 7, 2, 16)), table, 0, 1); });
   expect_error("SHAPE", "[shift] sequence 1 must lie in its pages, 1 of 8 tokens, but its length is 9",

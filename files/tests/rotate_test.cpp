@@ -23,7 +23,7 @@ TEST(RotateModel, RotatesTheBlockThatBeginsAtFirst) {
   std::vector<float> wanted_q = q, wanted_k = k;
   const auto of_q = [](std::vector<float>& x) { return heads(x, thd(3, 4, 20)); };
   const auto of_k = [](std::vector<float>& x) { return heads(x, thd(3, 2, 20)); };
-  RotateOptions options(Direction::backward);
+  RotateOptions options{.direction = Direction::backward};
   rotate_qk(of_q(q), of_k(k), used, 64, options);
   options.first = 6;
   rotate_qk(of_q(wanted_q), of_k(wanted_k), used.rope, 64, options);

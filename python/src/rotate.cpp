@@ -113,7 +113,7 @@ struct How {
       fail(Code::SHAPE, operation, "first must be an element of the head but got ", first);
   }
   RotateOptions options(const Work& work) const {
-    return {direction, work.executor(), stores, static_cast<int>(first)};
+    return {.direction = direction, .stores = stores, .first = static_cast<int>(first), .executor = &work.executor()};
   }
 
   const char* operation;

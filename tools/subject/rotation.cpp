@@ -95,7 +95,7 @@ const Table& table_for(const Rotation& how, const PositionSet& positions, std::o
 // Rotates in pieces of tokens, for the progress of a long tensor. first: where the heads' block begins.
 void rotate_floats(const Heads& block, int first_element, std::span<const float> factors, const Table& table,
                    const Rotation& how) {
-  const RotateOptions options(how.direction, *how.options.executor, Stores::automatic, first_element);
+  const RotateOptions options{.direction = how.direction, .first = first_element, .executor = how.options.executor};
   const auto rotate_piece = [&](const Heads& piece, const Table& rows, std::span<const float> of_piece) {
     if (!how.each_step) return rotary::rotate(piece, rows, options, of_piece);
     reference::rotate(piece, piece, rows, how.direction, reference::Arithmetic::each_step);
@@ -213,7 +213,7 @@ void rotate_tensor(Tensor& tensor, const Layout& layout, const Rotation& how, st
   const Heads whole{tensor.data.data(), dtype, layout};
   const Table* const rows = how.subject.turns ? &table_for(how, positions, table) : nullptr;
   try {
-    if (rows == nullptr) return multiply(whole, factors, *how.options.executor);
+    if (rows == nullptr) return multiply(whole, factors, {.executor = how.options.executor});
     if (factors.empty()) return rotate_floats(slice(whole, first, block.head_dim), 0, {}, *rows, how);
     if (how.each_step) return rotate_and_multiply(whole, first, factors, *rows, how);
     rotate_floats(whole, first, factors, *rows, how);

@@ -108,10 +108,9 @@ using Slots = SlotsIn<Host>;
 // as output, although only the tokens' slots are written. Slots::indices is not checked for overlap.
 
 // Copies k and v, which have the same shape, to their slots in the cache's type; elements whose type stays keep their
-// bits. Throws SHAPE, DTYPE, ALIAS, VALUE (k_scale, v_scale).
-ROTARY_API void append(const ConstHeads& k, const ConstHeads& v, const Cache&, const Slots&,
-                       const Executor& = serial());
-void append(const ConstHeads& k, const ConstHeads& v, const Cache&, const Slots&, const Executor&&) = delete;
+// bits. Of the options, first and direction must have their defaults. Throws SHAPE, DTYPE, ALIAS, VALUE (k_scale,
+// v_scale, options).
+ROTARY_API void append(const ConstHeads& k, const ConstHeads& v, const Cache&, const Slots&, const RotateOptions& = {});
 
 // Rotates q in place, or into q_out (which may be q), rotates k into its slots, and copies v to its slots. The result
 // equals rotate, then append, bit for bit: k rotates in f32 and is rounded to its own type, then to the cache's (f32

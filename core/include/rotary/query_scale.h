@@ -52,7 +52,7 @@ ROTARY_API void rotate_qk(const InOut& q, const InOut& k, const Table&, const Ro
 ROTARY_API void rotate(const Heads& x, const Table&, const RotateOptions&, std::span<const float> query_scale);
 ROTARY_API void rotate(const ConstHeads& x, const Heads& out, const Table&, const RotateOptions&,
                        std::span<const float> query_scale);
-// The queries of a layer without a rope: every element times its factor, in place.
-ROTARY_API void multiply(const Heads& q, std::span<const float> query_scale, const Executor& = serial());
+// The queries of a layer without a rope: every element times its factor, in place; options.first must be 0.
+ROTARY_API void multiply(const Heads& q, std::span<const float> query_scale, const RotateOptions& = {});
 
 }  // namespace rotary

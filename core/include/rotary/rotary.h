@@ -32,19 +32,17 @@ enum class Stores : std::uint8_t {
   streaming,  // past the caches: the result is not read soon
 };
 
-// A direction alone, or an executor alone, converts: rotate(x, table, Direction::backward), rotate(x, table, pool),
-// rotate(x, table, {Direction::backward, pool}).
+// rotate(x, table, {.direction = Direction::backward}), rotate(x, table, {.first = 64, .executor = &pool}).
 struct RotateOptions {
-  RotateOptions(Direction d = Direction::forward, const Executor& e = serial(),  // NOLINT
-                Stores s = Stores::automatic, int element = 0)
-      : direction(d), stores(s), first(element), executor(&e) {}
-  RotateOptions(const Executor& e) : executor(&e) {}  // NOLINT
-  RotateOptions(const Executor&&) = delete;
-  RotateOptions(Direction, const Executor&&, Stores = Stores::automatic, int = 0) = delete;
   Direction direction = Direction::forward;
   Stores stores = Stores::automatic;
   int first = 0;  // element of the head where the rotated block begins; must be 0 for rotate_append
-  const Executor* executor;
+  // For engines whose threads all make the same call (ggml's ith of nth): the call does part `part` of `parts` of the
+  // work on its own thread. Call each part once, from any threads, at the same time or one after the other: together
+  // they do what one call does. VALUE unless 0 <= part < parts, and with an executor.
+  int part = 0;
+  int parts = 1;
+  const Executor* executor = nullptr;  // null: serial()
 };
 
 // The input and output of an out-of-place operation.

@@ -26,19 +26,6 @@ class ROTARY_API Executor {
 // Runs everything on the caller's thread.
 ROTARY_API const Executor& serial() noexcept;
 
-// Does part `part` of `parts` of a rotation on the caller's thread, for pools whose threads all make the same call, as
-// in ggml (ith of nth). Calls for the parts 0 to parts - 1, in any order and at any time, together equal one call with
-// serial(). In place, a part that runs twice rotates its heads twice. Not for a Table, which one thread makes.
-class ROTARY_API OnePart final : public Executor {
- public:
-  OnePart(int part, int parts);  // throws VALUE unless 0 <= part < parts
-  unsigned concurrency() const noexcept override { return 1; }
-  void run(std::int64_t count, std::int64_t grain, Body body, void* context) const override;
-
- private:
-  int part_, parts_;
-};
-
 // A fixed set of threads, or only the caller's thread where the system has no threads. run() serves one caller at a
 // time; other callers wait.
 class ROTARY_API ThreadPool final : public Executor {

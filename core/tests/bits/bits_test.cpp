@@ -187,9 +187,10 @@ void add_rotations(BitsHash& hash, Random& random, Memory& memory, DType dtype, 
     for (const Direction direction : {Direction::forward, Direction::backward}) {
       fill(random, dtype, count, memory.words);
       put(memory.in.data(), dtype, memory.words);
-      rotate({memory.in.data(), dtype, layout}, Heads{memory.out.data(), dtype, layout}, table, direction);
+      rotate({memory.in.data(), dtype, layout}, Heads{memory.out.data(), dtype, layout}, table,
+             {.direction = direction});
       add_elements(hash, memory.out.data(), dtype, count);
-      rotate(Heads{memory.in.data(), dtype, layout}, table, direction);
+      rotate(Heads{memory.in.data(), dtype, layout}, table, {.direction = direction});
       add_elements(hash, memory.in.data(), dtype, count);
     }
   }
@@ -202,7 +203,7 @@ void add_rotations(BitsHash& hash, Random& random, Memory& memory, DType dtype, 
     return Heads{data, dtype, l};
   };
   const ThreadPool pool(2);
-  rotate_qk(part(0, 3), part(4, 1), table, pool);
+  rotate_qk(part(0, 3), part(4, 1), table, {.executor = &pool});
   rotate_qkv(part(0, 5), 1, table);
   add_elements(hash, memory.in.data(), dtype, count);
 }

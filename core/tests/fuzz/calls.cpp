@@ -49,7 +49,7 @@ tests::Outcome appended(const tests::RandomCall& call, Choices& choices, std::by
   const Table table = tests::table_of(call.table);
   return tests::outcome_of([&] {
     call.operation == RandomCall::one ? append(k, v, cache, by)
-                                      : rotate_append(q, q_out, k, v, table, cache, by, call.direction);
+                                      : rotate_append(q, q_out, k, v, table, cache, by, {.direction = call.direction});
   });
 }
 

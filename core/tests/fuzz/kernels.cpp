@@ -52,7 +52,7 @@ void one(const std::string& input) {
   for (const std::string_view target : running_targets()) {
     const Using forced(target);
     const Bytes got = rotated([&](const ConstHeads& x, const Heads& out) {
-      in_place ? rotate(out, table, direction) : rotate(x, out, table, direction);
+      in_place ? rotate(out, table, {.direction = direction}) : rotate(x, out, table, {.direction = direction});
     });
     for (std::int64_t i = 0; i < first + extent(to) + 8; ++i) {
       const std::uint32_t a = bits_at(got.data(), dtype, i), b = bits_at(wanted.data(), dtype, i);

@@ -214,13 +214,14 @@ inline Outcome make_call(const RandomCall& call) {
     const Heads &q = call.sides[RandomCall::q], &k = call.sides[RandomCall::k], &out = call.sides[RandomCall::q_out];
     switch (call.operation) {
       case RandomCall::one:
-        return call.in_place ? rotate(q, table, call.direction) : rotate(q, out, table, call.direction);
+        return call.in_place ? rotate(q, table, {.direction = call.direction})
+                             : rotate(q, out, table, {.direction = call.direction});
       case RandomCall::qk:
-        return call.in_place ? rotate_qk(q, k, table, call.direction)
-                             : rotate_qk(call.q_in_out(), call.k_in_out(), table, call.direction);
+        return call.in_place ? rotate_qk(q, k, table, {.direction = call.direction})
+                             : rotate_qk(call.q_in_out(), call.k_in_out(), table, {.direction = call.direction});
       case RandomCall::qkv:
-        return call.in_place ? rotate_qkv(q, call.kv_heads, table, call.direction)
-                             : rotate_qkv(q, out, call.kv_heads, table, call.direction);
+        return call.in_place ? rotate_qkv(q, call.kv_heads, table, {.direction = call.direction})
+                             : rotate_qkv(q, out, call.kv_heads, table, {.direction = call.direction});
     }
   });
 }

@@ -375,7 +375,7 @@ void fill_by_kernels(const Tensor& out, const Tensor& x, const CheckedCall& call
     const rotary::Heads to = rotary::slice(room, first, block);
     begin += count;
     translated([&] {
-      if (!x.is_cuda()) return rotary::rotate(from, to, rows, {call.direction, threads()});
+      if (!x.is_cuda()) return rotary::rotate(from, to, rows, {.direction = call.direction, .executor = &threads()});
       const c10::DeviceGuard guard(x.device());
       const auto there = rotary::gpu::Table::borrow(rows.cos().data(), rows.sin().data(), rows.pairs(), call.pairing,
                                                     rows.tokens(), rows.batch(), rows.heads());
