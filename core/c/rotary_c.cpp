@@ -18,6 +18,7 @@
 #include "rotary/self_test.h"
 #include "rotary/targets.h"
 #include "rotary/version.h"
+#include "rotate/cache_checks.h"
 #include "table/table_checks.h"
 
 struct rotary_table {
@@ -121,6 +122,14 @@ void with_options(const char* operation, const rotary_options* given, int first,
         .executor = o.pool == nullptr ? nullptr : &o.pool->threads});
 }
 
+Slots slots_of(const rotary_cache& cache) {
+  Slots slots = Slots::paged(cache.indptr, cache.indices, cache.batch_indices, cache.token_positions, cache.sequences);
+  slots.slot = cache.slots, slots.slot_int32 = cache.slots_int32;
+  slots.skip_missing = cache.skip_missing != 0;
+  if (slots.slot != nullptr || slots.slot_int32 != nullptr || detail::is_paged(slots)) return slots;
+  return cache.firsts != nullptr ? Slots::each_row(cache.firsts) : Slots::rows(cache.first);
+}
+
 // Calls work with the table or, where it takes them, with the Rows that the table views.
 template <class Work>
 void by_table(const char* operation, const rotary_table* table, const Work& work) {
@@ -167,6 +176,7 @@ rotary_status rotary_use_target(const char* name) {
 void rotary_heads_init(rotary_heads* heads, size_t size) { init(heads, size); }
 void rotary_options_init(rotary_options* options, size_t size) { init(options, size); }
 void rotary_cache_init(rotary_cache* cache, size_t size) { init(cache, size); }
+void rotary_sequences_init(rotary_sequences* sequences, size_t size) { init(sequences, size); }
 
 rotary_status rotary_table_make(const rotary_frequencies* frequencies, int64_t rows, rotary_table** table) {
   return guarded([&] {
@@ -349,13 +359,26 @@ rotary_status rotary_rotate_append(const rotary_heads* q, const rotary_heads* q_
                    .head_stride = given.head_stride,
                    .k_scale = given.k_scale,
                    .v_scale = given.v_scale};
-    const Slots slots = given.slots != nullptr    ? Slots::flat(given.slots)
-                        : given.firsts != nullptr ? Slots::each_row(given.firsts)
-                                                  : Slots::rows(given.first);
+    const Slots slots = slots_of(given);
     with_options(operation, options, std::max(queries.first, keys.first), [&](const RotateOptions& o) {
       by_table(operation, table, [&](const Table& by) {
         rotate_append(queries.heads.in, queries.heads.out, keys.heads, values.heads, by, to, slots, o);
       });
+    });
+  });
+}
+
+rotary_status rotary_shift(const rotary_heads* k, const rotary_heads* v, const rotary_table* table, int64_t keep,
+                           int64_t drop, const rotary_sequences* sequences, const rotary_options* options) {
+  return guarded([&] {
+    const char* const operation = "shift";
+    const Operand keys = operand(operation, "k", k);
+    const Heads values = v == nullptr ? Heads{} : operand(operation, "v", v).heads;
+    const rotary_sequences given =
+        sequences == nullptr ? defaults<rotary_sequences>() : read(operation, "sequences", sequences);
+    const Sequences moving{given.indptr, given.indices, given.lengths, given.sequences};
+    with_options(operation, options, keys.first, [&](const RotateOptions& o) {
+      by_table(operation, table, [&](const Table& by) { shift(keys.heads, values, by, keep, drop, moving, o); });
     });
   });
 }

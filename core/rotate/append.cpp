@@ -43,6 +43,7 @@ class SlotOffsets {
   // The offset, in elements, of the slot of token i = batch row * tokens + token; -1: the token is skipped.
   Index of(Index i) const noexcept {
     if (slots_.slot != nullptr) return of_slot(slots_.slot[i]);
+    if (slots_.slot_int32 != nullptr) return of_slot(slots_.slot_int32[i]);
     return slots_.by_row ? of_row(i) : of_sequence(slots_.batch_indices[i], slots_.positions[i]);
   }
 

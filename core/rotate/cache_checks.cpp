@@ -65,7 +65,7 @@ void check_row(const char* operation, const Cache& cache, const Layout& k, std::
 
 // For Slots::rows: checks that every token except padding has a place.
 void check_rows(const char* operation, const Cache& cache, const Slots& slots, const Layout& k) {
-  if (slots.slot != nullptr || slots.indptr != nullptr)
+  if (mapping_of(slots).data != nullptr || slots.indptr != nullptr)
     fail(Code::SHAPE, operation, "slots must be given by rows, or by a slot mapping or by pages, but got several");
   if (slots.firsts == nullptr && slots.first != Slots::no_first)
     return check_row(operation, cache, k, k.batch - 1, slots.first);
@@ -100,6 +100,40 @@ void check_k(const char* operation, const ConstHeads& q, const ConstHeads& k, co
          " where the cache's type is not k's but got ", b.head_dim);
 }
 
+// Throws SHAPE if a token that is no padding has no place in the cache. All else about the slots is checked.
+template <class Number>
+void check_mapping(const char* operation, const Number* slot, std::int64_t tokens, std::int64_t slots) {
+  for (std::int64_t i = 0; i < tokens; ++i) {
+    if (slot[i] >= slots)
+      fail(Code::SHAPE, operation, "slots must be below the cache's ", slots, " but token ", i, " has slot ", slot[i]);
+  }
+}
+void check_pages(const char* operation, const Cache& cache, const Slots& slots, std::int64_t tokens) {
+  for (std::int64_t i = 0; i < tokens; ++i) {
+    const std::int32_t sequence = slots.batch_indices[i], position = slots.positions[i];
+    if (sequence < 0 || position < 0) continue;
+    if (sequence >= slots.sequences)
+      fail(Code::SHAPE, operation, "batch_indices must be below the ", slots.sequences, " sequences but token ", i,
+           " has ", sequence);
+    const std::int64_t entry = std::int64_t{slots.indptr[sequence]} + position / cache.page_size;
+    if (entry >= slots.indptr[sequence + 1])
+      fail(Code::SHAPE, operation, "positions must lie in their sequence's pages but token ", i, " of sequence ",
+           sequence, " has ", position);
+    const std::int32_t page = slots.indices[entry];
+    if (page < 0 || page >= cache.pages)
+      fail(Code::SHAPE, operation, "indices must be pages of the cache, from 0 to ", cache.pages - 1, ", but token ", i,
+           " has page ", page);
+  }
+}
+void check_places(const char* operation, const Cache& cache, const Slots& slots, const Layout& k) {
+  if (slots.skip_missing || slots.by_row || !has_elements(k)) return;
+  const std::int64_t tokens = k.batch * k.tokens;
+  if (is_paged(slots)) return check_pages(operation, cache, slots, tokens);
+  const std::int64_t count = product(cache.pages, cache.page_size);
+  if (slots.slot != nullptr) return check_mapping(operation, slots.slot, tokens, count);
+  check_mapping(operation, slots.slot_int32, tokens, count);
+}
+
 // ---- calls that clearly keep all rules: with a slot mapping, and arguments whose ranges lie apart ----
 // One predicate without error sentences, like make_job in checks.cpp. If it is false, the checks above decide.
 
@@ -130,7 +164,8 @@ bool plainly_sound(const ConstHeads& k, const ConstHeads& v, const Cache& c, con
   const Layout& l = k.layout;
   return readable(k, r.k) && readable(v, r.v) && same_shape(l, v.layout) && c.heads == l.heads &&
          c.head_dim == l.head_dim && writes(c, k.dtype, v.dtype, r.k_cache, r.v_cache) && !s.by_row && !is_paged(s) &&
-         lies_at(s.slot, product(l.batch, l.tokens), sizeof(std::int64_t), r.slots) &&
+         (s.slot == nullptr || s.slot_int32 == nullptr) &&
+         lies_at(mapping_of(s).data, product(l.batch, l.tokens), mapping_of(s).bytes, r.slots) &&
          all_apart(r.k_cache, r.k, r.v, r.slots, r.v_cache) && all_apart(r.v_cache, r.k, r.v, r.slots);
 }
 
@@ -156,11 +191,12 @@ bool plainly_sound(const ConstHeads& q, const Heads& q_out, const ConstHeads& k,
 void check_append(const char* operation, const ConstHeads& k, const ConstHeads& v, const Cache& cache,
                   const Slots& slots) {
   Ranges all;
-  if (plainly_sound(k, v, cache, slots, all)) return;
+  if (plainly_sound(k, v, cache, slots, all)) return check_places(operation, cache, slots, k.layout);
   check_kv(operation, k, v);
   if (!has_elements(k.layout)) return;
   Writes written;
   check_destination(operation, k, v, cache, slots, written);
+  check_places(operation, cache, slots, k.layout);
 }
 
 void check_rotate_append(const char* operation, const ConstHeads& q, const Heads& q_out, const ConstHeads& k,
@@ -168,7 +204,7 @@ void check_rotate_append(const char* operation, const ConstHeads& q, const Heads
                          Direction direction, Job& job) {
   if (table.xpos()) refuse_xpos(operation);
   check_rotate({operation, "q", "q_out", " of q"}, q, q_out, table, direction, job);
-  if (plainly_sound(q, q_out, k, v, table, cache, slots)) return;
+  if (plainly_sound(q, q_out, k, v, table, cache, slots)) return check_places(operation, cache, slots, k.layout);
   check_kv(operation, k, v);
   check_k(operation, q, k, table, cache);
   Writes written;
@@ -181,6 +217,7 @@ void check_rotate_append(const char* operation, const ConstHeads& q, const Heads
   if (written.count == 0) return;
   check_disjoint(operation, written.all(), values("the table's cos", table.cos().data(), std::ssize(table.cos())));
   check_disjoint(operation, written.all(), values("the table's sin", table.sin().data(), std::ssize(table.sin())));
+  check_places(operation, cache, slots, k.layout);
 }
 
 }  // namespace rotary::detail

@@ -34,14 +34,29 @@ bool is_paged(const S& slots) noexcept {
   return slots.indptr != nullptr || slots.indices != nullptr || slots.batch_indices != nullptr ||
          slots.positions != nullptr || slots.sequences != 0;
 }
+// A slot mapping, of int64 or of int32. Null if the slots have none.
+struct SlotMapping {
+  const void* data;
+  std::size_t bytes;  // of a slot
+};
+template <class S>
+SlotMapping mapping_of(const S& slots) noexcept {
+  if constexpr (std::is_same_v<S, Slots>) {
+    if (slots.slot_int32 != nullptr && slots.slot == nullptr) return {slots.slot_int32, sizeof(std::int32_t)};
+  }
+  return {slots.slot, sizeof(std::int64_t)};
+}
 // Checks slots given by a slot mapping or by pages. Throws SHAPE, DTYPE.
 template <class S>
 void check_slots(const char* operation, const S& slots) {
-  const bool paged = is_paged(slots);
-  if ((slots.slot != nullptr) == paged)
+  const bool paged = is_paged(slots), mapped_twice = slots.slot != nullptr && slots.slot_int32 != nullptr;
+  const SlotMapping mapping = mapping_of(slots);
+  if ((mapping.data != nullptr) == paged || mapped_twice)
     fail(Code::SHAPE, operation, "slots must be given by a slot mapping or by pages but got ",
-         paged ? "both" : "neither");
-  if (!paged) return check_aligned(operation, "the slot mapping", slots.slot, sizeof(std::int64_t));
+         mapped_twice ? "two mappings"
+         : paged      ? "both"
+                      : "neither");
+  if (!paged) return check_aligned(operation, "the slot mapping", mapping.data, mapping.bytes);
   if (slots.sequences < 0) fail(Code::SHAPE, operation, "sequences must not be negative but got ", slots.sequences);
   check_pointer(operation, "indptr", slots.indptr, sizeof(std::int32_t));
   check_pointer(operation, "indices", slots.indices, sizeof(std::int32_t));
@@ -71,6 +86,8 @@ void check_cache_writes(const char* operation, const ConstHeads& k, const ConstH
   const std::int64_t tokens = product(k.layout.batch, k.layout.tokens);
   if (slots.slot != nullptr) {
     apart("the slot mapping", slots.slot, tokens);
+  } else if (slots.slot_int32 != nullptr) {
+    apart("the slot mapping", slots.slot_int32, tokens);
   } else if (!slots.by_row) {  // only indptr has the length of indices, so indices is not checked
     apart("indptr", slots.indptr, std::int64_t{slots.sequences} + 1);
     apart("batch_indices", slots.batch_indices, tokens);

@@ -51,6 +51,39 @@ TEST_F(AppendChecks, SaysWhatIsWrongOnTheHostAlone) {
                [&] { rotate_append(at(0, bthd(2, tokens, 4, 18)), k(), v(), table_of(3, 9), cache(), slots); });
   expect_error("VALUE", "[rotate_append] direction must be forward or backward but got value 7",
                [&] { rotate_append(q(), k(), v(), table, cache(), slots, {.direction = static_cast<Direction>(7)}); });
+  std::array<std::int64_t, 6> beyond = slot_mapping;
+  beyond[4] = 16, beyond[1] = -1;
+  Slots missing = Slots::flat(beyond.data());
+  const auto refused = [&](const std::string& sentence) {
+    expect_error("SHAPE", "[append] " + sentence, [&] { to(cache(), missing); });
+    expect_error("SHAPE", "[rotate_append] " + sentence,
+                 [&] { rotate_append(q(), k(), v(), table, cache(), missing); });
+    Slots skipping = missing;
+    skipping.skip_missing = true;
+    EXPECT_NO_THROW(to(cache(), skipping)) << sentence;
+  };
+  refused("slots must be below the cache's 16 but token 4 has slot 16");
+  const std::array<std::int32_t, 6> narrow{0, 1, 2, 4, 5, 99};
+  missing = Slots::flat(narrow.data());
+  refused("slots must be below the cache's 16 but token 5 has slot 99");
+  const std::array<std::int32_t, 3> indptr{0, 1, 2};
+  std::array<std::int32_t, 2> indices{3, 0};
+  std::array<std::int32_t, 6> sequence{0, 0, 0, -1, 1, 1}, place{0, 1, 2, 9, 0, 4};
+  missing = Slots::paged(indptr.data(), indices.data(), sequence.data(), place.data(), 2);
+  refused("positions must lie in their sequence's pages but token 5 of sequence 1 has 4");
+  place[5] = 3, sequence[4] = 2;
+  refused("batch_indices must be below the 2 sequences but token 4 has 2");
+  sequence[4] = 1, indices[1] = 4;
+  refused("indices must be pages of the cache, from 0 to 3, but token 4 has page 4");
+  indices[1] = 0;
+  EXPECT_NO_THROW(to(cache(), missing));
+  missing.slot_int32 = narrow.data();
+  expect_error("SHAPE", "[append] slots must be given by a slot mapping or by pages but got both",
+               [&] { to(cache(), missing); });
+  missing = Slots::flat(narrow.data());
+  missing.slot = slot_mapping.data();
+  expect_error("SHAPE", "[append] slots must be given by a slot mapping or by pages but got two mappings",
+               [&] { to(cache(), missing); });
   Cache c = cache();
   c.type = static_cast<CacheType>(9);
   expect_error("DTYPE", "[append] the cache must be same, f8_e4m3, f32, f16 or bf16 but got value 9",

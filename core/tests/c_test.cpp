@@ -540,6 +540,67 @@ TEST(C, TablesBetweenTwoRopes) {
                  "as many tokens");
 }
 
+TEST(C, PageTablesAndShiftsGiveTheBitsOfCpp) {
+  const Handles h = handles_of(rope_of(8));
+  assign(h, run_of(0, 4));
+  const Frequencies f = frequencies(Rope{.head_dim = 8, .pairing = Pairing::half});
+  const std::vector<std::int32_t> indptr{0, 2, 3}, indices{2, 0, 1}, sequence{0, 0, 1, -1}, place{0, 3, 1, 0};
+  const std::vector<std::int32_t> narrow{4, 1, 3, -2};
+  std::vector<float> q(4 * 8), k(4 * 8), v(4 * 8);
+  for (std::size_t i = 0; i < q.size(); ++i) q[i] = k[i] = v[i] = static_cast<float>(i % 13) - 6;
+  const rotary_heads from_q = view_of(q.data(), DType::f32, thd(4, 1, 8), 0);
+  const rotary_heads from_k = view_of(k.data(), DType::f32, thd(4, 1, 8), 0);
+  const rotary_heads from_v = view_of(v.data(), DType::f32, thd(4, 1, 8), 0);
+  std::vector<float> k_cache(3 * 2 * 8), v_cache(k_cache), wanted_k(k_cache), wanted_v(k_cache);
+  auto cache = initialised(rotary_cache_init);
+  cache.k = k_cache.data(), cache.v = v_cache.data(), cache.pages = 3, cache.page_size = 2, cache.heads = 1;
+  cache.head_dim = 8, cache.page_stride = 16, cache.token_stride = cache.head_stride = 8;
+  const auto append_by = [&](const Slots& slots) {
+    std::vector<float> q_out = q;
+    wanted_k.assign(wanted_k.size(), 0), wanted_v = k_cache = v_cache = wanted_k;
+    rotate_append(heads(q_out, thd(4, 1, 8)), heads(k, thd(4, 1, 8)), heads(v, thd(4, 1, 8)), Table(f, positions(0, 4)),
+                  nhd(wanted_k.data(), wanted_v.data(), 3, 2, 1, 8), slots);
+    std::vector<float> copy = q;
+    const rotary_heads to_q = view_of(copy.data(), DType::f32, thd(4, 1, 8), 0);
+    expect_ok(rotary_rotate_append(&from_q, &to_q, &from_k, &from_v, h.table, &cache, nullptr));
+    EXPECT_EQ(copy, q_out);
+    EXPECT_EQ(k_cache, wanted_k);
+    EXPECT_EQ(v_cache, wanted_v);
+  };
+  cache.slots_int32 = narrow.data();
+  append_by(Slots::flat(narrow.data()));
+  cache.slots_int32 = nullptr;
+  cache.indptr = indptr.data(), cache.indices = indices.data(), cache.batch_indices = sequence.data();
+  cache.token_positions = place.data(), cache.sequences = 2;
+  append_by(Slots::paged(indptr.data(), indices.data(), sequence.data(), place.data(), 2));
+  cache.sequences = 1;
+  expect_refused(rotary_rotate_append(&from_q, nullptr, &from_k, &from_v, h.table, &cache, nullptr), ROTARY_SHAPE,
+                 "below the 1 sequences");
+  cache.skip_missing = 1;
+  expect_ok(rotary_rotate_append(&from_q, nullptr, &from_k, &from_v, h.table, &cache, nullptr));
+
+  const std::vector<std::int32_t> lengths{4, 2};
+  const rotary_positions at = run_of(1, 1), then = run_of(0, 1);
+  expect_ok(rotary_table_between(h.table, h.frequencies, &at, h.frequencies, &then, ROTARY_F32));
+  const Table turn = between(f, positions(1, 1), f, positions(0, 1));
+  const rotary_heads pages_k = view_of(k_cache.data(), DType::f32, bthd(3, 2, 1, 8), 0);
+  const rotary_heads pages_v = view_of(v_cache.data(), DType::f32, bthd(3, 2, 1, 8), 0);
+  auto sequences = initialised(rotary_sequences_init);
+  sequences.indptr = indptr.data(), sequences.indices = indices.data(), sequences.lengths = lengths.data();
+  sequences.sequences = 2;
+  wanted_k = k_cache, wanted_v = v_cache;
+  const Heads to_k{wanted_k.data(), DType::f32, bthd(3, 2, 1, 8)}, to_v{wanted_v.data(), DType::f32, bthd(3, 2, 1, 8)};
+  shift(to_k, to_v, turn, 1, 1, Sequences::paged(indptr.data(), indices.data(), lengths.data(), 2));
+  expect_ok(rotary_shift(&pages_k, &pages_v, h.table, 1, 1, &sequences, nullptr));
+  EXPECT_EQ(k_cache, wanted_k);
+  EXPECT_EQ(v_cache, wanted_v);
+  shift(to_k, Heads{}, turn, 0, 1);
+  expect_ok(rotary_shift(&pages_k, nullptr, h.table, 0, 1, nullptr, nullptr));
+  EXPECT_EQ(k_cache, wanted_k);
+  EXPECT_EQ(v_cache, wanted_v);
+  expect_refused(rotary_shift(&pages_k, nullptr, h.table, -1, 1, nullptr, nullptr), ROTARY_SHAPE, "keep");
+}
+
 TEST(C, SumsPhasesAmplitudesAndRowsPerHeadGiveTheBitsOfCpp) {
   const std::vector<double> speeds{1, 0.5, 2, 0.25, -1, 3, 0.75, 0.1, 0.3, 0.2, -0.4, 7}, phase{0, 1, 2, 3, 4, 5};
   rotary_rope given = rope_of(6);

@@ -63,14 +63,17 @@ ROTARY_API Cache hnd(void* k, void* v, std::int64_t pages, int page_size, std::i
 
 // ---- Slots: where the tokens of a call go ----------------------------------------------------------
 
-// The page of token i (batch row * tokens + token) and its place there. A token whose slot is negative, or whose page
-// does not exist, is skipped: its k and v are not written. No two tokens of a call may have the same slot: it would
-// hold a mixture of both.
+// The page of token i (batch row * tokens + token) and its place there. Negative numbers are padding: the token's k and
+// v are not written. A slot, sequence or page that does not exist is SHAPE, unless skip_missing makes it padding too;
+// on a device it always is. No two tokens of a call may have the same slot: it would hold a mixture of both.
 template <class Memory>
 struct SlotsIn {
   static constexpr std::int64_t no_first = std::numeric_limits<std::int64_t>::min();
   // vLLM: slot_mapping[i] = page * page_size + token in the page; -1: padding.
   static SlotsIn flat(const std::int64_t* slot_mapping) noexcept { return {.slot = slot_mapping}; }
+  static SlotsIn flat(const std::int32_t* slot_mapping) noexcept requires(std::same_as<Memory, Host>) {
+    return {.slot_int32 = slot_mapping};
+  }
   // flashinfer: page = indices[indptr[batch_indices[i]] + positions[i] / page_size]; a batch index below 0: padding.
   static SlotsIn paged(const std::int32_t* indptr, const std::int32_t* indices, const std::int32_t* batch_indices,
                        const std::int32_t* positions, int sequences) noexcept {
@@ -99,6 +102,8 @@ struct SlotsIn {
   const std::int64_t* firsts = nullptr;  // per batch row
   std::int64_t first = 0;                // for all batch rows; no_first with each_row, whose firsts may be null
   bool by_row = false;                   // places follow from firsts or, if it is null, from first
+  const std::int32_t* slot_int32 = nullptr;  // instead of slot, on the host
+  bool skip_missing = false;
 };
 using Slots = SlotsIn<Host>;
 

@@ -314,13 +314,23 @@ typedef struct rotary_cache {
   int64_t page_stride;
   int64_t token_stride;
   int64_t head_stride;
-  /* Where the tokens go. slots: for each token, [batch, tokens], page * page_size + place in the page, or below 0 for
-   * padding. If it is null, token t of batch row b goes to place first + t of page b, or firsts[b] + t with firsts. */
+  /* Where the tokens go. slots, or slots_int32: for each token, [batch, tokens], page * page_size + place in the page.
+   * By page tables (flashinfer's): indices[indptr[batch_indices[i]] + token_positions[i] / page_size] is the page of
+   * token i. Without these, token t of batch row b goes to place first + t of page b, or firsts[b] + t with firsts.
+   * Numbers below 0 are padding; a slot, sequence or page that does not exist is SHAPE, or padding with skip_missing.
+   */
   const int64_t *slots;
   const int64_t *firsts;
   int64_t first;
   float k_scale; /* default 1: the divisors of ROTARY_CACHE_F8_E4M3 */
   float v_scale; /* default 1 */
+  const int32_t* slots_int32;
+  const int32_t* indptr;          /* [sequences + 1] */
+  const int32_t* indices;         /* [indptr[sequences]] */
+  const int32_t* batch_indices;   /* per token */
+  const int32_t* token_positions; /* per token */
+  int32_t sequences;
+  int32_t skip_missing;
 } rotary_cache;
 ROTARY_C_API void rotary_cache_init(rotary_cache *cache, size_t size);
 
@@ -329,6 +339,27 @@ ROTARY_C_API void rotary_cache_init(rotary_cache *cache, size_t size);
 ROTARY_C_API rotary_status rotary_rotate_append(const rotary_heads *q, const rotary_heads *q_out, const rotary_heads *k,
                                                 const rotary_heads *v, const rotary_table *table,
                                                 const rotary_cache *cache, const rotary_options *options);
+
+/* ---- shift: tokens leave a cache, the others move up ------------------------------------------------------------ */
+
+/* The sequences in a cache: token t of sequence s lies in its page t / page_size, at t % page_size. Without indptr,
+ * sequence s is page s; with page tables its pages are indices[indptr[s]] to indices[indptr[s + 1] - 1]. */
+typedef struct rotary_sequences {
+  uint32_t size;
+  int32_t sequences;      /* with page tables */
+  const int32_t* indptr;  /* [sequences + 1] */
+  const int32_t* indices; /* [indptr[sequences]] */
+  const int32_t* lengths; /* tokens of each sequence; null only without page tables: every page is a full sequence */
+} rotary_sequences;
+ROTARY_C_API void rotary_sequences_init(rotary_sequences* sequences, size_t size);
+
+/* In every sequence the first `keep` tokens stay, the next `drop` leave, and the tokens after them move `drop` slots
+ * down: k is rotated by the table of one token, which rotary_table_between made from position `drop` to 0, and v is
+ * copied. k and v: a page is a batch row. v: null where the cache has none. sequences: null for full pages. The last
+ * `drop` slots of each sequence are stale then; lower your lengths by `drop`. SHAPE, DTYPE, ALIAS, PAIRING, VALUE. */
+ROTARY_C_API rotary_status rotary_shift(const rotary_heads* k, const rotary_heads* v, const rotary_table* table,
+                                        int64_t keep, int64_t drop, const rotary_sequences* sequences,
+                                        const rotary_options* options);
 
 #ifdef __cplusplus
 }

@@ -95,20 +95,32 @@ struct RandomSlots {
       mapping[i] = nowhere[random() % nowhere.size()];
       slot[i] = -1;
     }
-    if (random() % 2 == 0) by_pages(random);
+    if (random() % 2 == 0) {
+      by_pages(random);
+      return;
+    }
+    if (rows && random() % 3 == 0) {
+      for (const std::int64_t s : mapping)
+        narrow.push_back(
+            static_cast<std::int32_t>(std::clamp<std::int64_t>(s, -1, std::numeric_limits<std::int32_t>::max())));
+    }
   }
 
   bool paged() const { return !indptr.empty(); }
   Slots host() const {
-    if (paged()) return Slots::paged(indptr.data(), indices.data(), sequence.data(), position.data(), 2);
     if (!first.empty()) return one_first ? Slots::rows(first[0]) : Slots::each_row(first.data());
-    return Slots::flat(mapping.data());
+    Slots slots = paged()          ? Slots::paged(indptr.data(), indices.data(), sequence.data(), position.data(), 2)
+                  : narrow.empty() ? Slots::flat(mapping.data())
+                                   : Slots::flat(narrow.data());
+    slots.skip_missing = true;
+    return slots;
   }
 
   std::int64_t pages;
   int page_size;
   std::vector<std::int64_t> slot;
   std::vector<std::int64_t> mapping;
+  std::vector<std::int32_t> narrow;  // the mapping as int32, where the host may take it so
   std::vector<std::int32_t> indptr, indices, sequence, position;
   std::vector<std::int64_t> first;
   bool one_first = false;
