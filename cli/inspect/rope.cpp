@@ -112,6 +112,7 @@ Json rope_json(const RopeView& view) {
                {"scaling", name(used.rope.scaling)},
                {"scaling_parameters", diagnose::json_of_fields(used.rope.scaling)},
                {"attention_factor", view.frequencies.attention_factor},
+               {"softmax_factor", used.softmax_factor},
                {"inv_freq", std::move(inv_freq)},
                {"axis", std::move(axis)},
                {"axis_names", view.axis_names.size() > 1 ? view.axis_names : std::vector<std::string>{}},

@@ -90,6 +90,7 @@ rotary_status rotary_model_rope_get(const rotary_model* model, int32_t rope, rot
     to.scaling = ROTARY_UNSCALED + static_cast<int32_t>(from.rope.scaling.index());
     to.depends_on_length = depends_on_length(from.rope.scaling) ? 1 : 0;
     to.base = from.rope.base, to.context = part_of(model->values, from.part).context, to.part = from.part.c_str();
+    to.softmax_factor = from.softmax_factor;
     std::memcpy(values, &to, std::min<std::size_t>(values->size, sizeof to));
   });
 }

@@ -17,13 +17,14 @@ namespace {
 const Yarn* yarn_of(const ModelRope& used) { return std::get_if<Yarn>(&used.rope.scaling); }
 
 // DeepSeek's attention and similar ones: softmax_scale * M(mscale_all_dim)^2.
-void note_mscale(const Part& part, const ModelRope& used) {
+void set_softmax_factor(const Part& part, ModelRope& used) {
   const Yarn* yarn = yarn_of(used);
   if (yarn == nullptr || !is_mla(part) || yarn->mscale_all_dim.value_or(0) == 0 || !(yarn->factor > 1)) return;
   const double scale = 0.1 * *yarn->mscale_all_dim * std::log(yarn->factor) + 1;
+  used.softmax_factor = scale * scale;
   const bool own_code = part.family.type == "deepseek_v2";
   part.note(NoteKind::attention, "attention multiplies its softmax scale by (0.1 * mscale_all_dim * ln(factor) + ",
-            "1)^2 = ", detail::significant(scale * scale, 7),
+            "1)^2 = ", detail::significant(used.softmax_factor, 7),
             (own_code ? " in DeepSeek's own code (transformers leaves it out)" : ""),
             ", beside the attention factor; it is not part of the rotation");
 }
@@ -81,8 +82,8 @@ std::string differences(const Model& one, const Model& other) {
 
 }  // namespace
 
-void note_attention_scale(const Part& part, const std::vector<ModelRope>& ropes) {
-  for (const ModelRope& used : ropes) note_mscale(part, used);
+void set_softmax_factors(const Part& part, std::vector<ModelRope>& ropes) {
+  for (ModelRope& used : ropes) set_softmax_factor(part, used);
 }
 
 void note_reach(const Part& part, const std::vector<ModelRope>& ropes, std::int64_t context) {

@@ -231,7 +231,7 @@ class PartReader {
     read_dual_chunk();
     if (ropes_.empty()) read_unused_keys();
     add_part(pairing);
-    note_attention_scale(part_, ropes_);
+    set_softmax_factors(part_, ropes_);
     note_reach(part_, ropes_, part_of(part_.reading.model, part_.path).context);
     if (!ropes_.empty()) read_query_scale(part_, scaling_, ropes_.front().rope.scaling, layers_.size(), without);
     for (ModelRope& rope : ropes_) part_.reading.model.ropes.push_back(std::move(rope));

@@ -126,7 +126,7 @@ void read_params(Reading&, const Object&);         // config/params.cpp
 
 // ---- notes (config/notes.cpp) ----
 // Notes that the part's attention scales its scores by values of the rope, if it does. ropes: those of the part.
-void note_attention_scale(const Part&, const std::vector<ModelRope>& ropes);
+void set_softmax_factors(const Part&, std::vector<ModelRope>& ropes);
 // Notes a yarn factor that contradicts the model's lengths. transformers warns of such files unless both lengths are
 // equal.
 void note_reach(const Part&, const std::vector<ModelRope>& ropes, std::int64_t context);

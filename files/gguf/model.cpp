@@ -40,7 +40,7 @@ int needed(const Part& part, const char* key, int most) {
 class GgufScaling {
  public:
   GgufScaling(const GgufPart& part, ModelRope& used, std::int64_t context)
-      : part_(part), keys_(part.keys), rope_(used.rope), context_(context) {}
+      : part_(part), keys_(part.keys), used_(used), rope_(used.rope), context_(context) {}
 
   void set(bool plain) {
     part_.by_default("scaling");
@@ -239,10 +239,11 @@ class GgufScaling {
       scaling.mscale_all_dim = mla ? static_cast<double>(static_cast<float>(given) / 0.1F) : given;
       scaling.mscale = part_.name() == "deepseek2" ? *scaling.mscale_all_dim : 1.0;
       const double softmax = 1 + given * std::log(factor_);
+      used_.softmax_factor = softmax * softmax;
       part_.note(NoteKind::attention,
                  "yarn_log_multiplier also scales the softmax of the attention, by (1 + yarn_log_multiplier * "
                  "ln(factor))^2 = ",
-                 detail::significant(softmax * softmax, 7), ", which is no part of the rope");
+                 detail::significant(used_.softmax_factor, 7), ", which is no part of the rope");
     }
     part_.note(NoteKind::scaling, "yarn as ggml has it: the correction range is rounded outward (truncate)");
     rope_.scaling = scaling;
@@ -273,6 +274,7 @@ class GgufScaling {
 
   const GgufPart& part_;
   const Object& keys_;
+  ModelRope& used_;
   Rope& rope_;
   std::int64_t context_;
   std::string type_;

@@ -53,6 +53,7 @@ TEST(ConfigC, EveryConfigIsReadAsByCpp) {
                                            ROTARY_UNSCALED + static_cast<int>(rope.rope.scaling.index()),
                                            part_of(wanted, rope.part).context, depends_on_length(rope.rope.scaling)}));
       EXPECT_EQ(got.base, rope.rope.base);
+      EXPECT_EQ(got.softmax_factor, rope.softmax_factor);
       for (const int layer : rope.layers) {  // some models turn a layer by two
         const std::int32_t first = rotary_model_rope_of_layer(model, rope.part.c_str(), layer);
         ASSERT_TRUE(first >= 0 && first <= i);
@@ -79,6 +80,18 @@ TEST(ConfigC, EveryConfigIsReadAsByCpp) {
     rotary_model_free(model);
   }
   EXPECT_GT(seen, 50);
+}
+
+// (0.1 * mscale_all_dim * ln(factor) + 1)^2 by Python.
+TEST(ConfigC, TheSoftmaxFactorOfLatentAttention) {
+  const std::pair<const char*, double> wanted[] = {{"deepseek-v3", 1.8738542070926265},
+                                                   {"deepseek-v2-lite", 1.5896261651208736},
+                                                   {"llama-3.1-8b", 1},
+                                                   {"yarn-mistral-7b-128k", 1}};
+  for (const auto& [model, factor] : wanted) {
+    const std::string path = std::string(ROTARY_SOURCE_DIR) + "/files/tests/golden/configs/" + model + ".json";
+    EXPECT_DOUBLE_EQ(read_config(path).ropes.front().softmax_factor, factor) << model;
+  }
 }
 
 TEST(ConfigC, TextAPairingAndRefusals) {

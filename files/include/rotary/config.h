@@ -105,6 +105,9 @@ struct ModelRope {
   // Names of the coordinates of a position, in order: "time", "height", "width". Empty if there is one, or the file
   // does not name them.
   std::vector<std::string> axis_names = {};
+  // The attention multiplies the scale of its softmax by this, in addition to the rope's attention factor: DeepSeek's
+  // (0.1 * mscale_all_dim * ln(factor) + 1)^2.
+  double softmax_factor = 1;
   bool coordinates = false;  // positions are coordinates, as of image patches, and not places of tokens in a text
 };
 

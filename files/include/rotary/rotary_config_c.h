@@ -54,6 +54,7 @@ typedef struct rotary_model_rope {
   double base;
   int64_t context; /* the most tokens the model is made for; 0: not in the config */
   const char *part;
+  double softmax_factor; /* multiplies the scale of the softmax, beside the attention factor; 1 for most models */
 } rotary_model_rope;
 ROTARY_C_API void rotary_model_rope_init(rotary_model_rope *rope, size_t size);
 /* ROPE, VALUE. */
