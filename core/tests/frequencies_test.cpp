@@ -102,7 +102,9 @@ TEST(FrequencyLaws, ValuesOfAScalingAreReadAndSetByName) {
   for (const ScalingValue& one : values_of(scaling)) {
     names += std::string(one.name) + " ";
     if (std::string_view(one.name) == "trained_length") *std::get<std::int64_t*>(one.value) = 4096;
-    if (std::string_view(one.name) == "high") EXPECT_EQ(*std::get<double*>(one.value), 4);
+    if (std::string_view(one.name) == "high") {
+      EXPECT_EQ(*std::get<double*>(one.value), 4);
+    }
   }
   EXPECT_EQ(names, "factor trained_length low high ");
   EXPECT_EQ(scaling, Scaling(Llama3{.factor = 8, .trained_length = 4096}));

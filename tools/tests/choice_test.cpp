@@ -23,7 +23,7 @@ TEST(ConfigPlace, is_a_file_a_folder_or_a_snapshot_of_the_cache) {
   EXPECT_EQ(config_text_at("org/name@c0ffee"), "{}");
   EXPECT_EQ(config_path(snapshot.string()), snapshot);
   EXPECT_EQ(config_text_at((snapshot / "config.json").string()), "{}");
-  tests::expect_error_with("FILE", "hf download org/other config.json", [] { config_path("org/other"); });
+  test::expect_error("FILE", "hf download org/other config.json", [] { config_path("org/other"); });
   unsetenv("HF_HUB_CACHE");
 }
 
