@@ -18,7 +18,6 @@
 #include "shared/tensors.h"
 #include "shared/text.h"
 #include "source.h"
-#include "subject/config_place.h"
 #include "text/paths.h"
 #include "values/names.h"
 
@@ -114,7 +113,7 @@ class Progress {
 
 void run(ConvertRequest request) {
   try {  // a repository of the cache is its folder
-    request.input = files::path_of(tools::config_path(files::path_text(request.input)));
+    request.input = config_path(files::path_text(request.input));
   } catch (const Error&) {  // no repository either: the folder is missing
   }
   std::optional<ConvertResult> result;

@@ -12,7 +12,6 @@
 #include "shared/terminal.h"
 #include "shared/text.h"
 #include "source.h"
-#include "subject/config_place.h"
 
 namespace rotary::cli {
 
@@ -28,7 +27,7 @@ extend::Request request_of(const ExtendOptions& options) {
   extend::Request request = options.request;
   request.model = read_model(options.source, 0);
   request.name = options.source.config;
-  request.config = tools::config_text_at(options.source.config);
+  request.config = config_text_at(options.source.config);
   request.options.pairing = options.source.pairing;
   return request;
 }

@@ -34,7 +34,7 @@ PositionSet usual_positions(const Model& model, const ModelRope& used) {
   for (std::int64_t place = 10; place < context - 1; place *= 10) places.push_back(place);
   if (context > 5) places.push_back(context - 1);
   PositionSet set;
-  set.axes = tools::axes_of(used.rope);
+  set.axes = used.rope.axes();
   set.tokens = std::ssize(places);
   for (int axis = 0; axis < set.axes; ++axis) {
     set.integers.insert(set.integers.end(), places.begin(), places.end());

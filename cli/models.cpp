@@ -28,7 +28,7 @@ std::string pairing_of(const KnownModel& model, bool for_people = false) {
 }
 
 // The number of coordinates of a position.
-std::string axes_of(const KnownModel& model) { return std::to_string(tools::axes_of(model.model.ropes.front().rope)); }
+std::string axes_of(const KnownModel& model) { return std::to_string(model.model.ropes.front().rope.axes()); }
 
 bool is_named(const KnownModel& model, const std::string& name) { return lower(model.model_type) == name; }
 

@@ -9,7 +9,6 @@
 #include "shared/command.h"
 #include "shared/text.h"
 #include "source.h"
-#include "subject/config_place.h"
 #include "values/scaling_fields.h"
 
 namespace rotary::cli {
@@ -137,7 +136,7 @@ extend::Start start_of(const Source& source, const Model& model) {
   if (model.ropes.empty() || source.config.empty()) return {};
   extend::Request request;
   request.model = model;
-  request.config = tools::config_text_at(source.config);
+  request.config = config_text_at(source.config);
   if (source.names_rope()) request.rope = static_cast<int>(&chosen_rope(model, source) - model.ropes.data());
   return extend::start_of(request);
 }

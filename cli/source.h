@@ -19,9 +19,6 @@ namespace rotary::cli {
 
 class Command;
 
-using tools::chosen_rope;
-using tools::notes_on;
-
 // The choice of a rope and the options that make the model: CONFIG and values that replace its own, or a rope without
 // CONFIG.
 struct Source : Choice {

@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
 # Runs README's commands in a bare Debian: a fresh minimal root, a clone of this checkout's HEAD, nothing else.
-#   scripts/bare.sh demo|test|readme|packages [bookworm|trixie] [--keep]     default: bookworm; --keep leaves the root
+#   scripts/bare.sh demo|test|readme|packages|PART [bookworm|trixie] [--keep]  default: bookworm; --keep leaves the root
 # readme: both commands, one after the other, in the same root; the second goes on from the objects of the first.
 # packages: the packages that scripts/packages.sh makes here are installed, and programs compiled against them.
+# PART: core, gpu, files, tools or cli; scripts/test.sh builds and tests it without what stands above it.
 # Needs root (chroot, mount). The root is removed at the end, or --keep prints its path. Packages: this host's mirror.
 #   ROTARY_MIRROR=URI  another Debian mirror
 #   ROTARY_CACHE=DIR   where the minimal root is kept for the next run, at most a week (default ~/.cache/rotary)
@@ -11,31 +12,33 @@
 set -euo pipefail
 . "$(dirname "$0")/lib.sh"
 
-usage() { say "bare.sh: $1; usage: scripts/bare.sh demo|test|readme|packages [bookworm|trixie] [--keep]"; exit 2; }
+usage() { say "bare.sh: $1; usage: scripts/bare.sh demo|test|readme|packages|PART [bookworm|trixie] [--keep]"; exit 2; }
 
 what="" release="" keep=no
 for argument in "$@"; do
   case "$argument" in
-    demo | test | readme | packages) what=$argument ;;
+    demo | test | readme | packages | core | gpu | files | tools | cli) what=$argument ;;
     bookworm | trixie) release=$argument ;;
     --keep) keep=yes ;;
     *) usage "unknown argument $argument" ;;
   esac
 done
-[ -n "$what" ] || usage "it needs demo, test, readme or packages"
+[ -n "$what" ] || usage "it needs demo, test, readme, packages or a part"
 release=${release:-bookworm}
 [ "$(id -u)" -eq 0 ] || { say "bare.sh: must run as root (chroot, mount) but runs as $(id -un)"; exit 1; }
-if [ "$what" = packages ]; then
-  command=./packaging/tests/packages.sh
-  packages=$("$root/scripts/packages.sh")
-else
-  packages="" command=
-  for name in $(if [ "$what" = readme ]; then echo demo test; else echo "$what"; fi); do
-    line=$(grep -oE "^    \./scripts/$name\.sh" "$root/README.md" | tr -d ' ') ||
-      { say "bare.sh: README.md must name the command ./scripts/$name.sh but does not"; exit 1; }
-    command+="${command:+ && }$line"
-  done
-fi
+packages="" command=
+case "$what" in
+  packages)
+    command=./packaging/tests/packages.sh
+    packages=$("$root/scripts/packages.sh") ;;
+  demo | test | readme)
+    for name in $(if [ "$what" = readme ]; then echo demo test; else echo "$what"; fi); do
+      line=$(grep -oE "^    \./scripts/$name\.sh" "$root/README.md" | tr -d ' ') ||
+        { say "bare.sh: README.md must name the command ./scripts/$name.sh but does not"; exit 1; }
+      command+="${command:+ && }$line"
+    done ;;
+  *) command="./scripts/test.sh $what" ;;
+esac
 need debootstrap debian-archive-keyring git
 
 # find_mirror: prints the address of the Debian archive that apt uses here.

@@ -35,7 +35,6 @@ struct RowsAccess {
     table.shape_ = {rows.pairing, rows.pairs, rows.numbers.batch(), rows.numbers.tokens()};
     table.numbered_ = &rows;
   }
-  static void set_xpos(Table& table, bool xpos) noexcept { table.shape_.xpos = xpos; }
   static const TableShape& shape(const Table& table) noexcept { return table.shape_; }
 };
 inline TableShape shape_of(const Table& table) noexcept { return RowsAccess::shape(table); }

@@ -34,10 +34,14 @@ int Frequencies::axes() const noexcept {
   return summed_axes > 0 ? summed_axes : largest + 1;
 }
 
+int Rope::axes() const noexcept { return Frequencies{.axis = axis, .summed_axes = summed_axes}.axes(); }
+
 int Frequencies::pairs() const noexcept {
   const int rows = (heads > 0 ? heads : 1) * (summed_axes > 0 ? summed_axes : 1);
   return static_cast<int>(inv_freq.size()) / rows;
 }
+
+void Frequencies::check() const { checked_pairs(*this); }
 
 // ---- the memory of rows --------------------------------------------------------------------------
 
@@ -244,16 +248,17 @@ Table Table::borrow(std::span<const float> cos, std::span<const float> sin, int 
   return table;
 }
 
-Table::Table(std::span<const float> cos, std::span<const float> sin, int pairs, Pairing pairing, int batch, int heads) {
-  assign(cos, sin, pairs, pairing, batch, heads);
+Table::Table(std::span<const float> cos, std::span<const float> sin, int pairs, Pairing pairing, int batch, int heads,
+             bool xpos) {
+  assign(cos, sin, pairs, pairing, batch, heads, xpos);
 }
 
 void Table::assign(std::span<const float> cos, std::span<const float> sin, int pairs, Pairing pairing, int batch,
-                   int heads) {
+                   int heads, bool xpos) {
   detail::check_pairing("table", pairing);
   const std::int64_t tokens = checked_tokens(cos.size(), sin.size(), pairs, batch, heads);
   copy_rows(cos, sin);
-  set({pairing, pairs, batch, tokens, heads});
+  set({pairing, pairs, batch, tokens, heads, xpos});
 }
 
 // ---- rows of other types and strides -------------------------------------------------------------

@@ -39,6 +39,7 @@ TEST(Required, APairingThatIsUnsetOrUnknownIsRefused) {
     EXPECT_EQ(code_of([&] { frequencies(rope); }), Code::PAIRING);
     EXPECT_EQ(code_of([&] { frequencies(rope, 5); }), Code::PAIRING);
     EXPECT_EQ(code_of([&] { Table(f, 1); }), Code::PAIRING);
+    EXPECT_EQ(code_of([&] { f.check(); }), Code::PAIRING);
     EXPECT_EQ(code_of([&] { Table(one, one, 1, pairing); }), Code::PAIRING);
     EXPECT_EQ(code_of([&] { Table::borrow(one, one, 1, pairing); }), Code::PAIRING);
     std::vector<float> q(8), k(8);
@@ -46,6 +47,7 @@ TEST(Required, APairingThatIsUnsetOrUnknownIsRefused) {
   }
   for (const Pairing pairing : pairings) {
     const Frequencies f = frequencies(Rope{.head_dim = 8, .pairing = pairing});
+    f.check();
     EXPECT_EQ(f.pairing, pairing);
     EXPECT_EQ(Table(f, 1).pairing(), pairing);
   }

@@ -57,6 +57,8 @@ TEST(Axial, ElementsThatDoNotDivideAreLeftOut) {
   EXPECT_EQ(rope.head_dim, 80);
   EXPECT_EQ(rope.rotary_dim, 78);
   EXPECT_EQ(rope.exponent_dim, 26);
+  EXPECT_EQ(rope.axes(), 3);
+  EXPECT_EQ(Rope{.summed_axes = 2}.axes(), 2);
   EXPECT_EQ(text(rope.axis), repeated("0", 13) + repeated("1", 13) + repeated("2", 13));
 }
 

@@ -259,6 +259,8 @@ TEST(Equation, keys_take_the_inverse_of_xpos_and_one_table_is_not_for_both) {
   refused(moved);
   moved.assign(frequencies({.head_dim = 24, .pairing = Pairing::half}), positions(0, 5));
   EXPECT_FALSE(moved.xpos());
+  refused(Table(of_q.cos(), of_q.sin(), of_q.pairs(), of_q.pairing(), 1, 1, /*xpos=*/true));
+  EXPECT_FALSE(Table(of_q.cos(), of_q.sin(), of_q.pairs(), of_q.pairing()).xpos());
   rotate_qk(q.view(), k.view(), rope, 0);
   EXPECT_EQ(q.data, wanted_q.data);
   EXPECT_EQ(k.data, wanted_k.data);

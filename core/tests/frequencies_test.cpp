@@ -97,6 +97,22 @@ TEST(FrequencyLaws, NamesAreThePublishedOnesAndUnique) {
   EXPECT_EQ(unique.size(), std::variant_size_v<Scaling>);
 }
 
+TEST(FrequencyLaws, ValuesOfAScalingAreReadAndSetByName) {
+  Scaling scaling = Llama3{.factor = 8, .trained_length = 8192};
+  std::string names;
+  for (const ScalingValue& one : values_of(scaling)) {
+    names += std::string(one.name) + " ";
+    if (std::string_view(one.name) == "trained_length") *std::get<std::int64_t*>(one.value) = 4096;
+    if (std::string_view(one.name) == "high") {
+      EXPECT_EQ(*std::get<double*>(one.value), 4);
+    }
+  }
+  EXPECT_EQ(names, "factor trained_length low high ");
+  EXPECT_EQ(scaling, Scaling(Llama3{.factor = 8, .trained_length = 4096}));
+  Scaling unscaled;
+  EXPECT_TRUE(values_of(unscaled).empty());
+}
+
 TEST(FrequencyLaws, ScalingsAreEqualWhereTheirValuesAre) {
   EXPECT_EQ(Scaling(yarn(4, 4096)), Scaling(yarn(4, 4096)));
   EXPECT_NE(Scaling(yarn(4, 4096)), Scaling(yarn(4, 8192)));

@@ -225,6 +225,16 @@ bool depends_on_length(const Scaling& scaling) noexcept {
   return scalings::facts_of(scaling).length == scalings::Length::counts;
 }
 
+std::vector<ScalingValue> values_of(Scaling& scaling) {
+  std::vector<ScalingValue> values;
+  std::visit(
+      [&](auto& held) {
+        scalings::for_each_field(held, [&](const auto& field, auto& value) { values.push_back({field.name, &value}); });
+      },
+      scaling);
+  return values;
+}
+
 Scaling parse_scaling(std::string_view name) {
   std::optional<Scaling> found;
   std::string names;

@@ -82,6 +82,20 @@ std::vector<std::string> layer_types_of(const Model& model, const ModelRope& rop
   return types;
 }
 
+std::vector<Note> notes_on(const Model& model, const ModelRope& used) {
+  const auto is_part = [&](std::string_view path) {
+    return path.ends_with("_config") || std::any_of(model.ropes.begin(), model.ropes.end(),
+                                                    [&](const ModelRope& rope) { return rope.part == path; });
+  };
+  const std::vector<std::string> types = layer_types_of(model, used);
+  std::vector<Note> notes;
+  for (const Note& note : model.notes) {
+    const bool of_its_part = note.part.empty() || note.part == used.part || !is_part(note.part);
+    if (of_its_part && is_about(note, types)) notes.push_back(note);
+  }
+  return notes;
+}
+
 bool is_everywhere(const Model& model, const ModelQueryScale& scale) {
   return std::ssize(scale.layers) == part_of(model, scale.part).layers;
 }

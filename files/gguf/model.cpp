@@ -453,7 +453,7 @@ class GgufReader {
     set_shape(layer, used);
     set_base(layer, used.rope);
     set_pairing(used.rope);
-    if (Frequencies{.axis = used.rope.axis}.axes() == 3) used.axis_names = {"time", "height", "width"};
+    if (used.rope.axes() == 3) used.axis_names = {"time", "height", "width"};
     GgufScaling(part_, used, context_).set(layer.window && arch_.quirk == GgufQuirk::window_plain);
     used.origins = part_.origins().of_rope();
     part_.reading.model.ropes.push_back(std::move(used));

@@ -94,6 +94,8 @@ std::optional<DType> dtype_of(ElementType type) noexcept {
   return std::nullopt;
 }
 
+bool is_float(ElementType type) noexcept { return type == ElementType::f64 || dtype_of(type).has_value(); }
+
 ElementType element_type(DType type) noexcept {
   switch (type) {
     case DType::f32:
@@ -137,8 +139,6 @@ std::optional<std::uint64_t> checked_bits(ElementType type, std::span<const std:
   }
   return empty ? 0 : bits;
 }
-
-bool is_float(ElementType type) noexcept { return type == ElementType::f64 || dtype_of(type).has_value(); }
 
 std::vector<double> numbers_of(const Tensor& tensor) {
   if (tensor.type == ElementType::f16) return widened<f16>(tensor);

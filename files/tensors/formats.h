@@ -70,7 +70,6 @@ const char* numpy_name(ElementType) noexcept;
 // bits, because the strides of such a shape would overflow.
 std::optional<std::uint64_t> checked_bits(ElementType, std::span<const std::int64_t> shape) noexcept;
 
-bool is_float(ElementType) noexcept;            // f64, f32, f16, bf16
 std::vector<double> numbers_of(const Tensor&);  // the elements of a tensor of a float type
 
 std::uint64_t little_endian(std::span<const std::byte>) noexcept;  // from up to 8 bytes

@@ -278,9 +278,7 @@ rotary::Table Table::host(Stream stream) const {
     check_cuda(cudaMemcpyAsync(sin.data(), rows_.sin, bytes, cudaMemcpyDeviceToHost, stream), "table");
     check_cuda(cudaStreamSynchronize(stream), "table");
   }
-  rotary::Table copy(cos, sin, rows_.pairs, rows_.pairing, rows_.batch, rows_.heads);
-  rotary::detail::RowsAccess::set_xpos(copy, rows_.xpos);
-  return copy;
+  return {cos, sin, rows_.pairs, rows_.pairing, rows_.batch, rows_.heads, rows_.xpos};
 }
 
 }  // namespace rotary::gpu

@@ -1,4 +1,4 @@
-"""python -m rotary COMMAND: the program, of the package rotary-cli."""
+"""python -m rotary COMMAND runs the program, which is a package of its own, rotary-cli."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import sysconfig
 
 
 def main() -> int:
-    """Runs the program that lies beside this Python, else the one of PATH."""
+    """Runs the program that is installed beside this Python, else the one that PATH finds."""
     program = shutil.which("rotary", path=sysconfig.get_path("scripts")) or shutil.which("rotary")
     if program is None:
         print("rotary: the program is a package of its own: pip install rotary-cli", file=sys.stderr)

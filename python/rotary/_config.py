@@ -28,17 +28,16 @@ class ModelRope(_Record):
         part: the dotted path of the sub-config: "", "text_config", "vision_config".
         layers: indices of the layers that use it.
         layers_without_rope: indices of the part's layers that have no rope.
-        heads: of q.
-        kv_heads: of k.
+        heads, kv_heads: the numbers of heads of q and of k.
         first: the element of the head where the rotated block begins: first= of the functions that rotate.
         context: max_position_embeddings; 0 if it is not in the config.
         notes: sentences on how the config was read.
-        origins: the source of each value: "base": ("given", "rope_theta"), or ("default", a model_type),
-            or ("derived", a formula).
-        origin_kinds: the sources in finer words: "given", "chosen" (by the caller), "weights" (of a checkpoint),
+        origins: the source of each value, such as "base": ("given", "rope_theta"). Others are ("default", a model_type)
+            and ("derived", a formula).
+        origin_kinds: the same in finer words: "given", "chosen" (by the caller), "weights" (of a checkpoint),
             "default", "method_default", "published", "derived".
-        axis_names: names of a position's coordinates; empty if there is one, or the config does not name them.
-        coordinates: positions are coordinates, as of image patches, and not places of tokens.
+        axis_names: the names of a position's coordinates; empty if there is one, or the config does not name them.
+        coordinates: True if positions are coordinates, as of image patches, and not places of tokens in a text.
     """
 
     rope: Rope
@@ -83,20 +82,20 @@ class ModelRope(_Record):
         return self.rope.scaling
 
     def frequencies(self, length: int | None = None) -> Frequencies:
-        """rotary.frequencies(self.rope, length)."""
+        """The same as rotary.frequencies(self.rope, length)."""
         return frequencies(self.rope, length)
 
     def table(
         self, positions: Any, length: int | None = None, *, angles: Angles = "exact", rounding: Rounding = "f32"
     ) -> Table:
-        """rotary.Table(self.rope, positions, length): one for all layers of this rope.
+        """The same as rotary.Table(self.rope, positions, length), one for all layers of this rope.
 
-        If the ropes of a part use different axes, as in Allegro, positions may have all of axis_names in front.
+        If the ropes of a part use different axes, as in Allegro, positions may have all axes of axis_names in front.
         """
         return Table(self.rope, self._own(positions), length, angles=angles, rounding=rounding)
 
     def _own(self, positions: Any) -> Any:
-        """This rope's own axes of positions that have the axes of its part in front."""
+        """The positions on this rope's own axes, if they have all axes of its part in front."""
         every, shape = len(self.axis_names), getattr(positions, "shape", None)
         if self._axes >= every or isinstance(positions, (int, range)):
             return positions
@@ -106,7 +105,7 @@ class ModelRope(_Record):
 
     @property
     def _axes(self) -> int:
-        """The number of coordinates that it reads, the first ones of its part."""
+        """The number of coordinates that this rope reads, the first ones of its part."""
         return self.rope.summed_axes or max(self.rope.axis, default=0) + 1
 
     def _first(self, on_axes: Any) -> Any:
@@ -130,10 +129,10 @@ class Ropes(_Record, Sequence[ModelRope]):
     """The ropes of a model: a sequence of ModelRope.
 
     Attributes:
-        model_type: from the config.
+        model_type: the model_type of the config.
         notes: sentences on how the config was read.
-        noted: part, kind and text of each note: ("vision_config", "unread", "..."); the kinds are those of NoteKind in
-            rotary/config.h.
+        noted: the part, kind and text of each note: ("vision_config", "unread", "..."). The kinds are those of NoteKind
+            in rotary/config.h.
     """
 
     model_type: str
@@ -159,7 +158,7 @@ class Ropes(_Record, Sequence[ModelRope]):
 
 
 def _plain(value: Any) -> Any:
-    """A value for which JSON has no type: a number of numpy or torch, or a word such as torch.dtype."""
+    """A value that JSON cannot hold, as one that it can: a number of numpy or torch, or a word such as torch.dtype."""
     return value.item() if hasattr(value, "item") else str(value)
 
 
@@ -185,29 +184,27 @@ def _named(source: Source) -> tuple[str, str]:
 
         try:
             return "text", json.dumps(dict(source), default=_plain)
-        except (RuntimeError, ValueError) as error:  # too deep, in itself, arrays
+        except (RuntimeError, ValueError) as error:  # nested too deep or in itself, or arrays
             fail("JSON", "config", f"a dict must be one that JSON can hold but got {error}")
     kind = type(source).__name__
     raise TypeError(f"config must be a path, a dict, a PretrainedConfig or a str of JSON but got {kind}")
 
 
-def _model_rope(told: dict[str, Any]) -> ModelRope:
-    fields = _read(told)
+def _model_rope(state: dict[str, Any]) -> ModelRope:
+    fields = _read(state)
     fields["rope"] = _rope(fields["rope"])
     fields["_origins"] = tuple((name, tuple(origin)) for name, origin in fields["_origins"])
     return ModelRope(**fields)
 
 
-def config(
-    source: Source, *, pairing: Pairing | None = None, weights: str | os.PathLike[str] | None = None
-) -> Ropes:
+def config(source: Source, *, pairing: Pairing | None = None, weights: str | os.PathLike[str] | None = None) -> Ropes:
     """Read the ropes of a model from its config.
 
     Args:
         source: a path (config.json of Hugging Face, params.json of Mistral and Meta, their folder, or a GGUF file), a
             repository in the Hugging Face cache ("Qwen/Qwen3-8B"), a dict, a transformers.PretrainedConfig, or a str
             of JSON.
-        pairing: used if the model_type is unknown, and overrides it if it is known.
+        pairing: the pairing of a model whose model_type is unknown. It overrides the pairing of a known one.
         weights: the checkpoint with learned frequencies: model.safetensors, its index.json, or their folder.
 
     Returns:
@@ -216,7 +213,7 @@ def config(
     Raises:
         rotary.Error: FILE, JSON, FORMAT, CONFIG_KEY (a rope key that nothing reads), CONFIG_VALUE, CONFIG_MISSING,
             MODEL_TYPE (unknown, and no pairing given), TENSOR, ROPE.
-        TypeError: source is none of these.
+        TypeError: source is none of the above.
     """
     path = None if weights is None else os.fspath(weights)
     fields = _read(_core._model(_named(source), pairing, path))
@@ -224,20 +221,17 @@ def config(
     return Ropes(**{**fields, "_ropes": tuple(map(_model_rope, fields["_ropes"]))})
 
 
-def query_scale(
-    source: Source, positions: Any, layer: int | None = None, *, pairing: Pairing | None = None
-) -> Any:
+def query_scale(source: Source, positions: Any, layer: int | None = None, *, pairing: Pairing | None = None) -> Any:
     """The factors by which a model multiplies its queries at each position, in layers with and without rotation.
 
     Args:
-        source: as in config().
+        source, pairing: as in config().
         positions: whole numbers, [tokens] or [batch, tokens], as in rotary.Table.
         layer: the layer of the queries. None: all layers, which must be alike.
-        pairing: as in config().
 
     Returns:
-        float32 of the positions' shape, rounded once: a factor for all elements of a token's q. 1 if the model has no
-        factors, and at positions below 0.
+        float32 of the positions' shape, rounded once: the factor of all elements of a token's q. It is 1 if the model
+        has no factors, and at positions below 0.
 
     Raises:
         rotary.Error: what config() raises, ROPE (some layers multiply and some do not, and none is named), POSITION
@@ -250,7 +244,7 @@ def query_scale(
 
 
 class PatchError(_core.Error):
-    """rotary.patch refused the model and changed nothing.
+    """The error of rotary.patch, which has changed nothing.
 
     Attributes:
         code: one word of docs/errors.md.
@@ -278,17 +272,17 @@ def patch(model: Any, *, tables: Literal["model", "exact"] = "model") -> Report:
     Args:
         model: a torch.nn.Module with a config, as transformers' from_pretrained returns it.
         tables: "model" compares the model's own cos and sin, and changes nothing. "exact" makes the rotary modules of
-            this model return rotary's exact rows, in their own dtype, device and form; their buffers are no
-            longer read, and their contents do not matter.
+            this model return rotary's exact rows, in their own dtype, device and form; their buffers are no longer
+            read, so their contents do not matter.
 
     Returns:
-        A report: print it, undo() it, or use it in a with statement, which undoes it.
+        A report that can be printed and undone by undo(); as a context manager it undoes itself.
 
     Raises:
-        rotary.PatchError: nothing was changed. ROPE: a table differs from the config's, or cannot be compared; no
-            table at all; TORCH: a table that "exact" cannot replace; DEVICE: a table without
-            memory; VALUE; and the codes of rotary.config.
-        TypeError: model is no such model.
+        rotary.PatchError: nothing was changed. ROPE (a table differs from the config's or cannot be compared, or the
+            model has no table), TORCH (a table that "exact" cannot replace), DEVICE (a table without memory), VALUE,
+            and the codes of rotary.config.
+        TypeError: model is no model of transformers.
     """
     from ._torch import patching
 

@@ -1,4 +1,4 @@
-"""The C++ part: what the package shows of it. python/src says of each other function what it takes and gives."""
+"""The public functions of the C++ part. The others, which only the package calls, are described in python/src."""
 
 from typing import Any
 
@@ -20,4 +20,4 @@ class _Rows:
     _torch_copies: Any
     _xpos: bool
 
-def __getattr__(name: str) -> Any: ...  # the functions that only the package calls, every argument by its place
+def __getattr__(name: str) -> Any: ...  # the other functions, which take their arguments by position

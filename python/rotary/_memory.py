@@ -1,4 +1,4 @@
-"""Memory as numpy arrays for callers; and the callers' positions as memory."""
+"""Memory as arrays of numpy for the caller, and the caller's positions as memory."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def _numpy() -> Any:
 
 
 def view(memory: Any, kind: str, shape: tuple[int, ...]) -> Any:
-    """A read-only array that keeps the memory."""
+    """A read-only array over the memory, which it keeps alive."""
     letter, size = _TYPES[kind]
     seen = memoryview(memory).toreadonly()
     if math.prod(shape) * size != seen.nbytes:
@@ -30,7 +30,7 @@ def view(memory: Any, kind: str, shape: tuple[int, ...]) -> Any:
 
 
 def kind_of(kind: Any) -> int:
-    """The library of arrays of this type: Kind of src/arrays.h."""
+    """The library that makes arrays of this type: a Kind of src/arrays.h."""
     if hasattr(kind, "__array_struct__"):
         return 0
     if hasattr(kind, "__torch_function__"):
@@ -41,7 +41,7 @@ def kind_of(kind: Any) -> int:
 
 
 def empty(kind: str, shape: tuple[int, ...], like: Any) -> Any:
-    """A new array, not yet written, for a result beside JAX's array `like`, or another library's."""
+    """A new uninitialised array for a result, with the dtype of JAX's array `like`, without one of the type `kind`."""
     if like is None and kind not in _TYPES:
         rule = f"a new array of {kind} must be one of numpy, torch or JAX but got another library's"
         fail("DTYPE", "rotate", f"{rule}: rotate it in place, or pass out=")
@@ -49,7 +49,7 @@ def empty(kind: str, shape: tuple[int, ...], like: Any) -> Any:
 
 
 def positions(given: Any) -> Any:
-    """An int, a range, nested lists, or any array as _core reads it: an array, or (values, shape)."""
+    """Positions in the form that _core reads: an array as it is; an int, a range or lists as (values, shape)."""
     if type(given) is int:
         _check_range(given)
         return (given, 0), ()
@@ -78,8 +78,10 @@ def _check_range(*integers: int) -> None:
 
 
 def flattened(what: str, given: Any) -> tuple[Any, tuple[int, ...]]:
-    """The numbers of nested lists, or of an array of several dimensions, in row-major order, and their shape; other
-    values unchanged."""
+    """The numbers of nested lists or of an array of several dimensions, in row-major order, and their shape.
+
+    Other values are returned unchanged, with the shape ().
+    """
     if len(getattr(given, "shape", ())) > 1:
         given = given.tolist()
     if not isinstance(given, (list, tuple)):
@@ -110,7 +112,7 @@ def _number(given: Any) -> int | float:
 
 
 def _numbers(flat: list[Any]) -> Any:
-    """Integers, or floats and integers that a double holds."""
+    """An array of int64; of float64 where there are floats, beside which every integer must fit a double."""
     from array import array
 
     if not {*map(type, flat)} <= {int, float}:
@@ -122,6 +124,6 @@ def _numbers(flat: list[Any]) -> Any:
             _check_range(min(flat), max(flat))
     largest = max((one for one in flat if type(one) is int), key=abs, default=0)
     if abs(largest) > 2**53:
-        told = f"integers beside floats must be at most 2^53 but got {largest}, which no double holds for sure"
-        fail("POSITION", "positions", told)
+        rule = "integers beside floats must be at most 2^53"
+        fail("POSITION", "positions", f"{rule} but got {largest}, which no double holds for sure")
     return array("d", flat)

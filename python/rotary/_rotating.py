@@ -1,8 +1,8 @@
 # mypy: disable-error-code="no-any-return"
 """rotate and its family, for arrays of every kind.
 
-torch's tensors go to rotary._torch.entry, everything else to the C++ part. Both take all arguments by position; if an
-array is also the output, it is rotated in place.
+torch's tensors go to rotary._torch.entry, all other arrays to the C++ part. Both take their arguments by position; an
+array that is also the output is rotated in place.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from . import _core
 from ._tables import Table
 from ._words import Direction, Layout, Pairing, Stores, check_pairing, check_word, fail
 
-_modules = sys.modules  # torch is not imported here; if there is a tensor, it is among these
+_modules = sys.modules  # this package does not import torch; if a tensor exists, torch is among them
 
 
 class SupportsDlpack(Protocol):
-    """An array of numpy, torch or JAX, or of another library with DLPack."""
+    """An array of numpy, torch, JAX or another library with DLPack."""
 
     def __dlpack__(self, *args: Any, **kwargs: Any) -> Any: ...
 
@@ -49,30 +49,29 @@ def rotate(
     their bits. float16 and bfloat16 are rounded once, to nearest even. rotate_qk() lists the supported arrays.
 
     Args:
-        x: float32, float16 or bfloat16 (torch: float64 too) in the given layout; any strides but in the last dimension.
+        x: float32, float16 or bfloat16 (torch: float64 too) in the given layout. The elements of a head lie side by
+            side; other strides are free.
         table: a rotary.Table, or a result of rotary.from_rows or rotary.from_doubled, for the same tokens; its batch
-            is 1 or that of the tensor.
+            is 1 or that of x.
         layout: the order of the dimensions, b batch, t tokens, h heads, d head_dim last: "bthd", "bhtd", "tbhd",
             "thd", "htd", "td", "hd", ... No default.
         out: receives the result. None: a new array of the same kind. torch records no gradient into it.
         first: the element of each head where the rotated block begins (ropes[0].first of rotary.config).
         direction: "forward", or "backward" for the gradient, the transposed map.
-        stores: a matter of speed: "automatic", "cached" (the result is read at once) or "streaming".
+        stores: changes the speed only: "automatic", "cached" (for a result that is read at once) or "streaming".
 
     Returns:
         out, or a new array of the kind, element type and shape of x.
 
     Raises:
         rotary.Error: SHAPE, DTYPE, ALIAS, DEVICE, VALUE, TORCH (a gradient cannot be recorded into out or in place).
-        TypeError: x is no array, or table no table.
+        TypeError: x is no array, or table is no table.
     """
     return _of(x).rotate("rotate", x, table, layout, out, first, direction, stores, None)
 
 
-def rotate_(
-    x: _A, table: AnyTable, *, layout: Layout, first: int = 0, direction: Direction = "forward"
-) -> _A:
-    """Rotate heads in place, and return x, which must be writable. Arguments and errors are those of rotate()."""
+def rotate_(x: _A, table: AnyTable, *, layout: Layout, first: int = 0, direction: Direction = "forward") -> _A:
+    """Rotate x in place, and return it. x must be writable; arguments and errors are those of rotate()."""
     return _of(x).rotate("rotate_", x, table, layout, x, first, direction, "automatic", None)
 
 
@@ -81,7 +80,7 @@ def rotate_backward(
 ) -> _A:
     """The gradient of rotate(x, table) with respect to x, from the gradient of its result: the transposed map.
 
-    It undoes rotate() only if the table's attention factor is 1. Arguments, result and errors are those of rotate().
+    It undoes rotate() only if the table's attention factor is 1. See rotate() for arguments, result and errors.
     """
     return _of(grad).rotate("rotate_backward", grad, table, layout, out, first, "backward", stores, None)
 
@@ -92,7 +91,7 @@ def rotate_qk(
 ) -> tuple[_Q, _K]:  # fmt: skip
     """Rotate queries and keys in one call.
 
-    q and k may differ in heads, head_dim, strides and element type. The supported arrays, and what they support:
+    q and k may differ in heads, head_dim, strides and element type. These arrays are supported:
 
         arrays           element types                autograd   compile, export   vmap   result
         numpy            float32, float16, bfloat16   -          -                 -      numpy
@@ -114,16 +113,13 @@ def rotate_qk(
         k: keys, in the same layout.
         out: (q_out, k_out), which receive the results. None: new arrays of the same kind. torch records no gradient
             into them.
-        query_scale: floats [tokens] or [batch, tokens] of q (rotary.query_scale makes a model's). Every element of
-            q's heads is also multiplied by the factor of its token, forward and backward. k is only rotated.
-        table, layout, first, direction, stores: as in rotate(); not a table with xPos, since keys need its inverse:
-            rotate q and k by one table each.
+        query_scale: floats [tokens] or [batch, tokens], the factors of q's tokens (rotary.query_scale gives a model's).
+            Each also multiplies all elements of its token's heads of q, forward and backward. k is only rotated.
+        table, layout, first, direction, stores: see rotate(). A table with xPos is refused, since keys need the inverse
+            amplitude: rotate q and k by one table each.
 
     Returns:
-        (q, k), rotated.
-
-    Raises:
-        As rotate().
+        The rotated q and k. Errors are those of rotate().
     """
     if out is None:
         q_out = k_out = None
@@ -138,7 +134,7 @@ def rotate_qk_(
     q: _Q, k: _K, table: AnyTable, *, layout: Layout,
     first: int = 0, direction: Direction = "forward", query_scale: AnyArray | None = None,
 ) -> tuple[_Q, _K]:  # fmt: skip
-    """Rotate queries and keys in place, in one call, and return (q, k), which must be writable: as rotate_qk()."""
+    """Rotate queries and keys in place, in one call, and return them. q and k must be writable; see rotate_qk()."""
     return _of(q).rotate_qk("rotate_qk_", q, k, table, layout, q, k, first, direction, "automatic", query_scale)
 
 
@@ -151,13 +147,7 @@ def rotate_qkv(
     Args:
         qkv: its heads are those of q, then kv_heads of k, then kv_heads of v, which is copied.
         kv_heads: the number of heads of k, and of v.
-        table, layout, out, first, direction, stores: as in rotate().
-
-    Returns:
-        out, or a new array of the kind, element type and shape of qkv.
-
-    Raises:
-        As rotate().
+        table, layout, out, first, direction, stores: see rotate(), also for result and errors.
     """
     return _of(qkv).rotate("rotate_qkv", qkv, table, layout, out, first, direction, stores, kv_heads)
 
@@ -165,12 +155,12 @@ def rotate_qkv(
 def rotate_qkv_(
     qkv: _A, table: AnyTable, kv_heads: int, *, layout: Layout, first: int = 0, direction: Direction = "forward"
 ) -> _A:
-    """Rotate the q and k of a packed tensor in place, and return it: as rotate_qkv(). v keeps its bits."""
+    """Rotate the q and k of a packed tensor in place, and return it. v keeps its bits; see rotate_qkv()."""
     return _of(qkv).rotate("rotate_qkv_", qkv, table, layout, qkv, first, direction, "automatic", kv_heads)
 
 
 def _of(x: object) -> Any:
-    """The module with the functions for such arrays."""
+    """The module whose functions take arrays such as x."""
     torch = _modules.get("torch")
     if torch is None or not isinstance(x, torch.Tensor):
         return _core
@@ -179,20 +169,20 @@ def _of(x: object) -> Any:
     return entry
 
 
-# ---- tables of rows that somebody else made ----
+# ---- tables of rows that exist already ----
 
 
 def from_rows(cos: Any, sin: Any, *, pairing: Pairing, repeated: bool = False) -> AnyTable:
     """Make a table of rows with one column for each pair, as in flash-attn and vLLM.
 
     Args:
-        cos: floats [tokens, pairs] or [batch, tokens, pairs]. For torch's tensors the table holds the tensors
-            themselves (a rotary.torch.TensorTable): on any device, a gradient reaches them, torch.compile traces them.
-            For other arrays it is a rotary.Table with a copy; float64 is rounded to float32.
-        sin: likewise.
+        cos, sin: floats [tokens, pairs] or [batch, tokens, pairs]. Of torch's tensors the table is a
+            rotary.torch.TensorTable, which holds the tensors themselves: they may be on any device, a gradient reaches
+            them, and torch.compile traces them. Of other arrays it is a rotary.Table with a copy; float64 is rounded to
+            float32.
         pairing: "half", "interleaved" or "interleaved_to_half". No default.
-        repeated: accepts rows whose columns are equal in pairs, which are otherwise refused as doubled (for tensors
-            on the CPU and outside of torch.compile).
+        repeated: accepts rows whose columns are equal in pairs. Without it such rows are refused as doubled, if they
+            can be read (a tensor of another device or inside torch.compile cannot).
 
     Raises:
         rotary.Error: SHAPE, DTYPE, PAIRING.
@@ -201,11 +191,11 @@ def from_rows(cos: Any, sin: Any, *, pairing: Pairing, repeated: bool = False) -
     tensors, seen = _seen("from_rows", cos, sin, "")
     if seen is not None and not repeated:
         refuse_doubled("from_rows", *seen)
-    return _made("from_rows", tensors, cos, sin, pairing, "")
+    return _table("from_rows", tensors, cos, sin, pairing, "")
 
 
 def refuse_doubled(operation: str, cos: Any, sin: Any) -> None:
-    """Raises SHAPE for arrays whose columns are equal in pairs."""
+    """Refuses rows whose columns are equal in pairs."""
     seen, columns = _core._doubling(operation, cos, sin)
     if seen in ("halves", "neighbours", "both"):
         rule = f"cos and sin must have one column for each pair but got {columns} columns of which each two are equal"
@@ -219,17 +209,15 @@ def from_doubled(
     """Make a table of doubled rows, in which each column stands twice, as in Hugging Face's models.
 
     Args:
-        cos: floats [tokens, 2 * pairs] or [batch, tokens, 2 * pairs], doubled in two halves or, if the pairing is
-            not "half", also side by side. For torch's tensors the table holds the tensors themselves (a
-            rotary.torch.TensorTable), and the gradient goes to the column that is read, the first of the two. For
-            other arrays it is a rotary.Table with a copy; float64 is rounded to float32.
-        sin: likewise.
+        cos, sin: floats [tokens, 2 * pairs] or [batch, tokens, 2 * pairs], doubled in two halves or, if the pairing is
+            not "half", also side by side. The table is as in from_rows(); the gradient of a tensor goes to the column
+            that is read, the first of the two.
         pairing: "half", "interleaved" or "interleaved_to_half". No default.
-        doubled: "halves" or "neighbours"; by default found from the numbers. Tensors that cannot be read (compiled, or
-            on another device) are not checked, and need it if the pairing is not "half".
+        doubled: "halves" or "neighbours". None: found from the numbers. Tensors that cannot be read (on another device,
+            or inside torch.compile) are not checked, and need it if the pairing is not "half".
 
     Raises:
-        rotary.Error: SHAPE (they are not doubled), DTYPE, PAIRING, VALUE.
+        rotary.Error: SHAPE (the rows are not doubled), DTYPE, PAIRING, VALUE.
     """
     check_pairing("from_doubled", pairing)
     if doubled is not None:
@@ -239,7 +227,7 @@ def from_doubled(
         doubled = _seen_doubling(*seen, pairing, doubled)
     elif doubled is None and pairing != "half":
         _refuse_unclear("that cannot be read here (compiled, or on another device)")
-    return _made("from_doubled", tensors, cos, sin, pairing, doubled or "halves")
+    return _table("from_doubled", tensors, cos, sin, pairing, doubled or "halves")
 
 
 def _refuse_unclear(rows: str) -> None:
@@ -248,7 +236,7 @@ def _refuse_unclear(rows: str) -> None:
 
 
 def _seen_doubling(cos: Any, sin: Any, pairing: str, wanted: str | None) -> Any:
-    """How the rows are doubled: as asked for, else in halves or, if the pairing is not "half", side by side."""
+    """How the rows are doubled, which must be as wanted; if nothing is wanted, as the pairing allows."""
     seen, columns = _core._doubling("from_doubled", cos, sin)
     allowed = [wanted] if wanted else ["halves"] if pairing == "half" else ["halves", "neighbours"]
     found = [one for one in allowed if seen in (one, "both", "even")]
@@ -262,7 +250,7 @@ def _seen_doubling(cos: Any, sin: Any, pairing: str, wanted: str | None) -> Any:
 
 
 def _seen(operation: str, cos: Any, sin: Any, doubled: str) -> tuple[Any, tuple[Any, Any] | None]:
-    """rotary._torch.tables for tensors, whose shapes are then checked, else None; and the rows, if they can be read."""
+    """rotary._torch.tables for tensors, whose shapes it checks, else None; and the rows if they can be read."""
     torch = _modules.get("torch")
     if torch is None or not isinstance(cos, torch.Tensor):
         return None, (cos, sin)
@@ -273,7 +261,7 @@ def _seen(operation: str, cos: Any, sin: Any, doubled: str) -> tuple[Any, tuple[
     return tables, (cos.detach(), sin.detach()) if can_be_read(cos, sin) else None
 
 
-def _made(operation: str, tensors: Any, cos: Any, sin: Any, pairing: Any, doubled: str) -> Any:
+def _table(operation: str, tensors: Any, cos: Any, sin: Any, pairing: Any, doubled: str) -> Any:
     if tensors is not None:
         return tensors.TensorTable(cos, sin, pairing, doubled)
     return Table._of_rows(operation, cos, sin, pairing, doubled)

@@ -1,4 +1,4 @@
-"""rotary.Frequencies and rotary.Table: their state is here, and _core reads it."""
+"""rotary.Frequencies and rotary.Table, whose state _core reads."""
 
 from __future__ import annotations
 
@@ -16,27 +16,27 @@ class Frequencies(_Value):
     """The angular speed of every pair, and the other values that determine an angle.
 
     Head h rotates pair i of token t by the sum over axes a of position[a, t] * inv_freq[h, a, i], plus phase[h, i].
-    Usually rotary.frequencies(rope) makes it. By hand, for frequencies from elsewhere, such as learned ones:
+    Usually rotary.frequencies(rope) returns it. Frequencies from elsewhere, such as learned ones, are given here:
 
     Args:
-        inv_freq: radians per position of each pair, [pairs]; 0: the pair does not rotate. [axes, pairs]: an angle is
-            the sum over that many coordinates. [heads, axes, pairs]: each head, or each group of heads of q that shares
-            a head of k, has its own. [heads, pairs]: likewise, if heads= is given.
+        inv_freq: radians per position of each pair, [pairs]; a pair with 0 does not rotate. With [axes, pairs] an angle
+            is the sum over that many coordinates. With [heads, axes, pairs], or [heads, pairs] and heads=, each head
+            has its own, or each group of heads of q that shares a head of k.
         pairing: "half", "interleaved" or "interleaved_to_half". No default.
         attention_factor: multiplies cos and sin.
-        axis: which coordinate of a position drives each pair, [pairs]. None: all the first.
-        clockwise: turns by minus the angle.
+        axis: the coordinate of a position by which each pair rotates, [pairs]. None: the first for all.
+        clockwise: True rotates by minus the angle.
         inv_freq_float32: the frequencies as frameworks compute them in float32, for Table(..., angles="float32").
-        heads, summed_axes: the meaning of inv_freq's dimensions; 1 and 0: by their number.
-        phase: radians added to the angle, [pairs] or [heads, pairs], whose heads may share inv_freq. None: 0.
-        xpos: rotary.XPos(...), the amplitude of cos and sin.
+        heads, summed_axes: the first dimensions of inv_freq, which must be given only where their number is not clear.
+        phase: radians that are added to the angle, [pairs] or [heads, pairs]; the heads may share inv_freq. None: 0.
+        xpos: the amplitude of cos and sin, a rotary.XPos.
 
     Attributes:
-        inv_freq: float64 [pairs], or as above, read-only.
-        phase: float64, in one dimension, read-only.
-        axis: a tuple; empty: all the first.
+        inv_freq: float64 in the shape above, read-only.
+        phase: float64 in one dimension, read-only.
+        axis: a tuple; empty if all pairs use the first coordinate.
         axes: the number of coordinates of a position.
-        rotary_dim: elements that rotate, two for each pair.
+        rotary_dim: the number of elements that rotate, two for each pair.
 
     Raises:
         rotary.Error: PAIRING, SHAPE.
@@ -64,10 +64,13 @@ class Frequencies(_Value):
         narrow = () if inv_freq_float32 is None else inv_freq_float32
         if rows > 1:  # all heads rotate by the one row
             inv_freq, narrow = (listed(one) * rows for one in (inv_freq, narrow))
-        told = {"inv_freq": inv_freq, "inv_freq_float32": narrow, "phase": phase, "heads": heads * rows}
-        told |= {"summed_axes": summed_axes, "pairing": pairing, "axis": () if axis is None else listed(axis)}
-        told |= {"attention_factor": attention_factor, "clockwise": bool(clockwise), "xpos": amplitude(xpos)}
-        self._fill(*_core._speeds(SimpleNamespace(**told)), told["xpos"])
+        xpos = amplitude(xpos)
+        given = SimpleNamespace(
+            inv_freq=inv_freq, inv_freq_float32=narrow, phase=phase, heads=heads * rows, summed_axes=summed_axes,
+            pairing=pairing, axis=() if axis is None else listed(axis), attention_factor=attention_factor,
+            clockwise=bool(clockwise), xpos=xpos,
+        )  # fmt: skip
+        self._fill(*_core._speeds(given), xpos)
 
     def _fill(self, handle: object, *state: Any) -> Frequencies:
         object.__setattr__(self, "_handle", handle)
@@ -76,10 +79,10 @@ class Frequencies(_Value):
 
     @classmethod
     def _of(cls, *state: Any) -> Frequencies:
-        told = {name.removeprefix("_"): value for name, value in zip(cls._fields, state, strict=True)}
-        told |= {name: memoryview(told[name]).cast("d") for name in ("inv_freq", "phase")}
-        told["inv_freq_float32"] = memoryview(told["inv_freq_float32"]).cast("f")
-        return cls(**told)
+        given = {name.removeprefix("_"): value for name, value in zip(cls._fields, state, strict=True)}
+        given |= {name: memoryview(given[name]).cast("d") for name in ("inv_freq", "phase")}
+        given["inv_freq_float32"] = memoryview(given["inv_freq_float32"]).cast("f")
+        return cls(**given)
 
     @property
     def inv_freq(self) -> Any:
@@ -114,8 +117,8 @@ class Frequencies(_Value):
         rows = f"{self.heads} heads of " if self.heads > 1 else ""
         axes = f" by {self.summed_axes} summed axes" if self.summed_axes else ""
         more = ", with phases" * bool(self._phase) + f", {self.xpos}" * (self.xpos.scale != 0)
-        told = f"{rows}{self._pairs} pairs{axes}, {self.pairing}, attention_factor {self.attention_factor}{more}"
-        return f"<rotary.Frequencies of {told}>"
+        factor = f"attention_factor {self.attention_factor}"
+        return f"<rotary.Frequencies of {rows}{self._pairs} pairs{axes}, {self.pairing}, {factor}{more}>"
 
 
 def frequencies(rope: Rope, length: int | None = None) -> Frequencies:
@@ -123,19 +126,16 @@ def frequencies(rope: Rope, length: int | None = None) -> Frequencies:
 
     Args:
         rope: a rotary.Rope.
-        length: of the sequence, the largest position + 1. Needed with Dynamic and LongRope scaling only.
-
-    Returns:
-        rotary.Frequencies.
+        length: the length of the sequence, the largest position + 1. Only Dynamic and LongRope scaling need it.
 
     Raises:
-        rotary.Error: LENGTH (needed, not given), SCALING, SHAPE.
+        rotary.Error: LENGTH (needed and not given), SCALING, SHAPE.
     """
     return object.__new__(Frequencies)._fill(*_core._frequencies(rope, length), rope.xpos)
 
 
 class Shaped:
-    """Properties that follow from the shape of rows."""
+    """The properties of a table that follow from the shape of its rows."""
 
     __slots__ = ()
     pairing: Pairing
@@ -164,7 +164,7 @@ class Shaped:
     def heads(self) -> int:
         return self.shape[2] if len(self.shape) > 3 else 1
 
-    def _told(self) -> str:
+    def _summary(self) -> str:
         batch = "" if self.batch == 1 else f"{self.batch} x "
         heads = "" if self.heads == 1 else f" for {self.heads} heads"
         return f"{batch}{self.tokens} tokens{heads}, rotary_dim {self.rotary_dim}, {self.pairing}"
@@ -174,26 +174,25 @@ class Shaped:
 class Table(_core._Rows, _Value, Shaped):
     """A row of cos and sin for each token, float32. One table serves all layers and heads of a step.
 
-    A table has one column for each pair, not doubled columns as in frameworks; from_doubled() reads those.
+    A table has one column for each pair; from_doubled() reads the doubled columns of frameworks.
 
     Args:
         source: a rotary.Rope, or rotary.Frequencies.
-        positions: of every token: an int, a range, a list, or an array of integers or floats. [tokens] or
-            [batch, tokens]; for a rope of several axes [tokens] (text: all axes equal), [axes, tokens] or
+        positions: the position of every token: an int, a range, a list, or an array of integers or floats. [tokens] or
+            [batch, tokens]; for a rope of several axes [tokens] (text, whose axes are equal), [axes, tokens] or
             [axes, batch, tokens]. With summed axes, each axis needs its coordinate.
-        length: of the sequence, for ropes with Dynamic or LongRope scaling. None: the largest position + 1.
+        length: the length of the sequence, for Dynamic and LongRope scaling. None: the largest position + 1.
         angles: "exact", the correctly rounded float32 at any position, or "float32", the steps of frameworks.
         rounding: "f32", "f16" or "bf16": the type to which the values are rounded.
 
     Attributes:
-        cos: float32 of .shape, read-only.
-        sin: likewise.
-        positions: those given, as int64 or float64, read-only; None for a table from rows.
+        cos, sin: float32 of .shape, read-only.
+        positions: the given positions as int64 or float64, read-only; None for a table from rows.
         pairing: the two elements that rotate together.
-        shape: (tokens, pairs), or (batch, tokens, pairs); with rows per head (batch, tokens, heads, pairs).
-        rotary_dim: elements that rotate, 2 * pairs.
-        batch: 1: the rows serve any batch size.
-        heads: 1: all heads rotate alike; else the number of heads of q or of k.
+        shape: (tokens, pairs), (batch, tokens, pairs) or, with rows for each head, (batch, tokens, heads, pairs).
+        rotary_dim: the number of elements that rotate, 2 * pairs.
+        batch: 1 if the rows serve any batch size.
+        heads: 1 if all heads rotate alike, else the number of heads of q or of k.
 
     Raises:
         rotary.Error: PAIRING, SHAPE, SCALING, POSITION, LENGTH, VALUE.
@@ -208,21 +207,22 @@ class Table(_core._Rows, _Value, Shaped):
         cls, source: Rope | Frequencies, positions: Any, length: int | None = None, *,
         angles: Angles = "exact", rounding: Rounding = "f32",
     ) -> Table:  # fmt: skip
-        made: Table
         places = _memory.positions(positions)
-        (made, *state), given = _core._rows_at(cls, source, places, length, angles, rounding)
-        made._set(*state, given)
-        return made
+        rows, given = _core._rows_at(cls, source, places, length, angles, rounding)
+        return cls._with(*rows, given)
 
     @classmethod
     def _of_rows(
         cls, operation: str, cos: Any, sin: Any, pairing: Any, doubled: str, positions: Any = None, xpos: bool = False
     ) -> Table:
-        made: Table
-        made, *state = _core._rows_of(cls, operation, (cos, sin, pairing, doubled), xpos)
-        made._set(*state, positions)
-        made.positions  # checks that they fit
-        return made
+        table = cls._with(*_core._rows_of(cls, operation, (cos, sin, pairing, doubled), xpos), positions)
+        table.positions  # raises if they do not fill their shape
+        return table
+
+    @staticmethod
+    def _with(table: Table, *state: Any) -> Table:
+        table._set(*state)
+        return table
 
     @classmethod
     def _of(cls, cos: Any, sin: Any, shape: tuple[int, ...], pairing: Any, positions: Any, xpos: bool = False) -> Table:
@@ -248,7 +248,7 @@ class Table(_core._Rows, _Value, Shaped):
         return view(memory, kind, shape)
 
     def __repr__(self) -> str:
-        return f"<rotary.Table of {self._told()}>"
+        return f"<rotary.Table of {self._summary()}>"
 
 
 def between(
@@ -257,32 +257,26 @@ def between(
 ) -> Table:  # fmt: skip
     """The table that re-rotates keys, from `from_` at from_positions to `to` at to_positions.
 
-    rotate(keys, between(...), layout=...) shifts a cache, or re-rotates it for another scaling or base. The angles are
-    the differences of both, rounded once; the attention factor is the ratio of both, so that a shift does not apply it
-    again. The pairing is that of rotated keys.
+    rotate(keys, between(...), layout=...) shifts a cache, or re-rotates it for another scaling or base. An angle is the
+    difference of the new and the old one, rounded once. The attention factor is the ratio of the two, so that a shift
+    does not apply it again. The pairing is that of rotated keys. The table's positions are None.
 
     Args:
         from_: a rotary.Rope, or rotary.Frequencies. With Dynamic and LongRope scaling the length of a Rope is its
-            largest position + 1; use rotary.frequencies(rope, length) for another.
+            largest position + 1; pass rotary.frequencies(rope, length) for another length.
         from_positions: the present positions of the keys, as in rotary.Table.
-        to: the rope or frequencies for the new rotation.
+        to: the rope or frequencies of the new rotation.
         to_positions: the new positions, for the same number of tokens.
         rounding: as in rotary.Table.
-
-    Returns:
-        rotary.Table, whose positions are None.
 
     Raises:
         rotary.Error: PAIRING (the pairs are laid out differently), SHAPE, SCALING, POSITION, VALUE.
     """
     places = [_memory.positions(given) for given in (from_positions, to_positions)]
-    made: Table
-    made, *state = _core._between(Table, from_, places[0], to, places[1], rounding)
-    made._set(*state, None)
-    return made
+    return Table._with(*_core._between(Table, from_, places[0], to, places[1], rounding), None)
 
 
 def refuse_xpos(operation: str, table: Any) -> None:
-    """Refuses xPos where one table rotates q and k."""
+    """Refuses a table with xPos where one table rotates q and k."""
     if getattr(table, "_xpos", False):
         fail("SCALING", operation, "a table of queries and keys must have no xPos, whose inverse keys take, but has it")

@@ -1,5 +1,8 @@
 # mypy: disable-error-code="no-any-return"
-"""The program's commands of these names as functions. _core reads each argument by its name."""
+"""check, diagnose, extend, convert and accuracy: the program's commands of these names as functions.
+
+Each returns what the command prints with --json, without its version.
+"""
 
 from __future__ import annotations
 
@@ -31,125 +34,97 @@ def _places(positions: Any) -> Any:
     return positions if positions is None or isinstance(positions, str) else _memory.positions(positions)
 
 
-def _compared(operation: str, asked: Any, before: Any, after: Any, words: dict[str, Any]) -> dict[str, Any]:
-    """The result for two paths, two arrays, or two dicts of arrays. asked: from _asked, or None."""
+def _compared(
+    operation: str, asked: Any, before: Any, after: Any, tensors: Sequence[str] | None, positions: Any, **words: Any
+) -> dict[str, Any]:
+    """The answer for two paths, two arrays, or two dicts of arrays. asked: a result of _asked, or None."""
     paths = [isinstance(given, (str, os.PathLike)) for given in (before, after)]
     if paths[0] != paths[1]:
         raise TypeError(f"[{operation}] both must be files, or both arrays or dicts of arrays")
-    tensors: Any
+    pairs: Any
     if paths[0]:
-        tensors = os.fspath(before), os.fspath(after)
+        pairs = os.fspath(before), os.fspath(after)
     else:
         old, new = (given if isinstance(given, dict) else {"": given} for given in (before, after))
-        names = old if words["tensors"] is None else words["tensors"]
-        tensors = [(name, old[name], new[name]) for name in old if name in new and name in names]
-    words |= {"positions": _places(words["positions"])}
-    return loaded(_core._ask(operation, asked, tensors, words))
+        names = old if tensors is None else tensors
+        pairs = [(name, old[name], new[name]) for name in old if name in new and name in names]
+    words |= {"tensors": tensors, "positions": _places(positions)}
+    return loaded(_core._ask(operation, asked, pairs, words))
 
 
 def check(
-    source: Source | Rope | ModelRope,
-    input: Any,
-    against: Any,
-    *,
-    tensors: Sequence[str] | None = None,
-    positions: Any = None,
-    layout: str | None = None,
-    rope: int | None = None,
-    pairing: Pairing | None = None,
-    length: int | None = None,
-    tolerance: float | None = None,
-    same_position_on_every_axis: bool = False,
-) -> dict[str, Any]:
-    """Check that tensors are rotated as a config asks. Returns the JSON of `rotary check --json` without its version.
+    source: Source | Rope | ModelRope, input: Any, against: Any, *, tensors: Sequence[str] | None = None,
+    positions: Any = None, layout: str | None = None, rope: int | None = None, pairing: Pairing | None = None,
+    length: int | None = None, tolerance: float | None = None, same_position_on_every_axis: bool = False,
+) -> dict[str, Any]:  # fmt: skip
+    """Check that tensors are rotated as a config asks.
 
     Args:
-        source: as in rotary.config, or a rotary.Rope, or an entry of rotary.config.
-        input: the tensors before the rotation: an array, a dict of arrays, or the path of a .safetensors or .npy
-            file.
+        source: a config as in rotary.config, a rotary.Rope, or an entry of rotary.config.
+        input: the tensors before the rotation: an array, a dict of arrays, or the path of a .safetensors or .npy file.
         against: the tensors after an engine's rotation, with the same names and shapes.
-        tensors: names. None: those of q and k that exist, else all.
-        positions: as of rotary.Table, or the command's "100:116". None: 0, 1, 2, ...
+        tensors: the names of the tensors to check. None: q and k where they exist, else all.
+        positions: positions as in rotary.Table, or the command's "100:116". None: 0, 1, 2, ...
         layout: "bthd", "bhtd", "tbhd", "thd", "htd", "td", "hd" or "flat". None: found from the tensors.
         rope: the number of the model's rope, from 0. None: the one that fits.
-        pairing: as in rotary.config. Not for a rope, which has its own.
-        length: of the sequence. None: the largest position + 1.
+        pairing: see rotary.config. A rope has its own.
+        length: the length of the sequence. None: the largest position + 1.
         tolerance: the largest difference of an element, at least 0. None: the rounding of the dtype and of float32
             angles.
         same_position_on_every_axis: allows positions of one axis for a rope of coordinates.
 
     Returns:
-        A dict: equal, max_error, tolerance, first (the first difference), tensor, diagnosis (as in diagnose, None if
-        equal), and tensors if there are several.
+        A dict: equal, max_error, tolerance, first (the first difference), tensor, diagnosis (as from diagnose(), None
+        if equal), and tensors if there are several.
 
     Raises:
         rotary.Error: what rotary.config raises, SHAPE, DTYPE, TENSOR, POSITION, ROPE.
     """
-    words: dict[str, Any] = {
-        "tensors": tensors, "positions": positions, "layout": layout, "rope": rope, "pairing": pairing}
-    words |= {"length": length, "tolerance": tolerance, "same_position_on_every_axis": same_position_on_every_axis}
-    return _compared("check", _asked(source), input, against, words)
+    return _compared(
+        "check", _asked(source), input, against, tensors, positions, layout=layout, rope=rope, pairing=pairing,
+        length=length, tolerance=tolerance, same_position_on_every_axis=same_position_on_every_axis,
+    )  # fmt: skip
 
 
 def diagnose(
-    before: Any,
-    after: Any,
-    *,
-    config: Source | Rope | ModelRope | None = None,
-    tensors: Sequence[str] | None = None,
-    positions: Any = None,
-    layout: str | None = None,
-    rope: int | None = None,
-    pairing: Pairing | None = None,
-    length: int | None = None,
-    same_position_on_every_axis: bool = False,
-) -> dict[str, Any]:
-    """Find out what a rotation did to tensors, and what is wrong with it.
-
-    Returns the JSON of `rotary check --details --json` without its version.
+    before: Any, after: Any, *, config: Source | Rope | ModelRope | None = None, tensors: Sequence[str] | None = None,
+    positions: Any = None, layout: str | None = None, rope: int | None = None, pairing: Pairing | None = None,
+    length: int | None = None, same_position_on_every_axis: bool = False,
+) -> dict[str, Any]:  # fmt: skip
+    """Find out what a rotation did to tensors, and what is wrong with it, as `rotary check --details` does.
 
     Args:
         before: an array, a dict of arrays, or the path of a .safetensors or .npy file.
         after: the rotated tensors, with the same names and shapes.
-        config: the rotation asked for, as source of check(). None: found from the tensors alone.
-        tensors, positions, layout, rope, pairing, length, same_position_on_every_axis: as in check().
+        config: the source of the rotation that was meant, as in check(). None: it is found from the tensors alone.
+        tensors, positions, layout, rope, pairing, length, same_position_on_every_axis: see check().
 
     Returns:
         A dict: verdict, sentence, findings, pairing, direction, first, rotary_dim, positions, inv_freq, axis, base,
-        scaling, scaling_parameters, attention_factor, precision, layout, heads, residual, and tensors where there are
-        several.
-
-    Raises:
-        rotary.Error: as check().
+        scaling, scaling_parameters, attention_factor, precision, layout, heads, residual, and tensors if there are
+        several. Errors are those of check().
     """
-    words: dict[str, Any] = {
-        "tensors": tensors, "positions": positions, "layout": layout, "rope": rope, "pairing": pairing}
-    words |= {"length": length, "same_position_on_every_axis": same_position_on_every_axis}
-    return _compared("diagnose", None if config is None else _asked(config), before, after, words)
+    return _compared(
+        "diagnose", None if config is None else _asked(config), before, after, tensors, positions, layout=layout,
+        rope=rope, pairing=pairing, length=length, same_position_on_every_axis=same_position_on_every_axis,
+    )  # fmt: skip
 
 
 def extend(
-    source: Source,
-    length: int,
-    *,
-    scaling: str | None = None,
-    factor: float | None = None,
-    trained_length: int | None = None,
-    rope: int | None = None,
-    pairing: Pairing | None = None,
+    source: Source, length: int, *, scaling: str | None = None, factor: float | None = None,
+    trained_length: int | None = None, rope: int | None = None, pairing: Pairing | None = None,
     output: Path | None = None,
-) -> dict[str, Any]:
-    """Plan a longer context for a model. Returns the JSON of `rotary extend --json` without its version.
+) -> dict[str, Any]:  # fmt: skip
+    """Plan a longer context for a model.
 
     Args:
-        source: as in rotary.config.
-        length: tokens that the model is to take.
-        scaling: "linear", "yarn", "llama3", "longrope" or "default". None: all, one recommended.
-        factor: None: the published one, else length / trained length. At least 1.
-        trained_length: tokens before any scaling. None: from the publisher, else from the config.
-        rope: the rope whose part is extended, from 0. None: the first of a text.
-        pairing: as in rotary.config.
-        output: a folder to create, with the new config.json of the requested or recommended scaling. An existing
+        source, pairing: see rotary.config.
+        length: the number of tokens that the model is to take.
+        scaling: "linear", "yarn", "llama3", "longrope", or "default" for none. None: all, of which one is recommended.
+        factor: at least 1. None: the published factor, else length / trained_length.
+        trained_length: the model's length before any scaling. None: the publisher's, else the config's.
+        rope: the number of a rope, from 0, whose part is extended. None: the first rope of a text.
+        output: a folder to create with the new config.json of the requested or recommended scaling. An existing
             config.json is not replaced.
 
     Returns:
@@ -166,30 +141,25 @@ def extend(
 
 
 def convert(
-    input: Path,
-    output: Path | None = None,
-    *,
-    to: Pairing,
-    from_: Pairing | None = None,
-    dry_run: bool = False,
+    input: Path, output: Path | None = None, *, to: Pairing, from_: Pairing | None = None, dry_run: bool = False,
     verify: bool = False,
-) -> dict[str, Any]:
+) -> dict[str, Any]:  # fmt: skip
     """Convert a checkpoint to the other pairing. Rows are permuted; no value changes.
 
     Args:
         input: a checkpoint's folder, or a repository in the Hugging Face cache.
         output: a folder that does not exist or is empty; it appears whole or not at all. None only for a dry run.
         to: "half" or "interleaved".
-        from_: the pairing of the input. None: from the files' metadata, else from the config.
-        dry_run: writes nothing, and says what would change.
+        from_: the pairing of the input. None: as the files' metadata say, else the config.
+        dry_run: writes nothing; the result says what would change.
         verify: undoes the change and compares the bytes.
 
     Returns:
-        The JSON of `rotary convert --json` without its version, with all changes (docs/convert.md).
+        A dict with all changes (docs/convert.md).
 
     Raises:
-        rotary.Error: PAIRING (in that pairing already, or unknown), MODEL_TYPE, TENSOR, SHAPE, DTYPE, FILE, FORMAT,
-            CHECK, and what rotary.config raises.
+        rotary.Error: PAIRING (the input has that pairing already, or it is unknown), MODEL_TYPE, TENSOR, SHAPE, DTYPE,
+            FILE, FORMAT, CHECK, and what rotary.config raises.
     """
     words = {"to": to, "from_": from_, "dry_run": dry_run, "verify": verify}
     if output is None and not dry_run:
@@ -198,20 +168,17 @@ def convert(
 
 
 def accuracy(
-    source: Source | Rope | ModelRope,
-    *,
-    rope: int = 0,
-    positions: Any = None,
-    length: int | None = None,
+    source: Source | Rope | ModelRope, *, rope: int = 0, positions: Any = None, length: int | None = None,
     tolerance: float = 1e-3,
-) -> dict[str, Any]:
-    """The errors of common ways to compute tables: the JSON of `rotary accuracy --json` without its version.
+) -> dict[str, Any]:  # fmt: skip
+    """Measure the errors of common ways to compute tables of cos and sin.
 
     Args:
-        source: as in rotary.config, or a rotary.Rope, or an entry of rotary.config.
+        source: see check().
         rope: the number of the model's rope, from 0.
-        positions: measured positions, [tokens], as in rotary.Table. None: a sample of each decade.
-        length: of the sequence, for scalings that depend on it. None: the context, or the largest position + 1.
+        positions: the positions to measure, [tokens], as in rotary.Table. None: a sample of each decade.
+        length: the length of the sequence, for scalings that depend on it. None: the largest position + 1, without
+            positions the context.
         tolerance: the error that the advice allows for float32, from 1e-6 to 1.
 
     Returns:

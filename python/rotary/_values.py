@@ -13,13 +13,13 @@ from ._words import Pairing, fail
 
 
 class _Value:
-    """Frozen; compares, hashes and pickles as its fields."""
+    """A frozen value that compares, hashes and pickles as its fields."""
 
     __slots__ = ()
     _fields: ClassVar[tuple[str, ...]] = ()
 
     def __init_subclass__(cls) -> None:
-        """Its fields are the annotations of the class."""
+        """Makes the annotations of the class its fields."""
         cls.__module__ = "rotary"  # its public module, for help() and pickles
         cls._fields = tuple(name for name, kind in cls.__annotations__.items() if not kind.startswith("ClassVar"))
 
@@ -62,7 +62,7 @@ class _Value:
 
 
 class _Signature:
-    """The signature that help() and inspect show for a class of _Record: its fields by name, with their defaults."""
+    """The signature of a class of _Record for help() and inspect: its fields by name, with their defaults."""
 
     def __get__(self, value: object, kind: type[_Record]) -> Any:
         from inspect import Parameter, Signature
@@ -70,17 +70,16 @@ class _Signature:
         if kind.__init__ is not _Record.__init__:
             return None
         defaults = {name: vars(kind).get(name, Parameter.empty) for name in kind._fields}
-        told = {name: {"default": default, "annotation": kind.__annotations__[name]}
-                for name, default in defaults.items()}
-        fields = [Parameter(name, Parameter.KEYWORD_ONLY, **words) for name, words in told.items()]
+        fields = [Parameter(name, Parameter.KEYWORD_ONLY, default=default, annotation=kind.__annotations__[name])
+                  for name, default in defaults.items()]  # fmt: skip
         return Signature(fields, return_annotation="None")
 
 
 @dataclass_transform(kw_only_default=True, frozen_default=True)
 class _Record(_Value):
-    """A value whose fields are the annotations of its class, with the attributes there as defaults.
+    """A value whose class annotates its fields, with their defaults if they have one.
 
-    Sequences of floats become tuples. These are no dataclasses: those would add two thirds to the time of an import.
+    Sequences of floats become tuples. Dataclasses would make the import of the package two thirds longer.
     """
 
     __signature__ = _Signature()
@@ -113,28 +112,28 @@ def listed(values: Any) -> list[Any]:
 
 
 class Scaling(_Record):
-    """A published method that changes the frequencies. The formulas: core/include/rotary/rope.h.
+    """A published method that changes the frequencies. core/include/rotary/rope.h has the formulas.
 
-    i is the index of a pair, r the exponent_dim of the rope, w = base^(-2i/r) the unscaled frequency; every value is
-    checked where a rope takes the scaling (rotary.Error SCALING).
+    i is the index of a pair, r the exponent_dim of the rope, w = base^(-2i/r) the unscaled frequency. The values are
+    checked when a rope takes the scaling (rotary.Error SCALING).
     """
 
     _name: ClassVar[str] = ""
 
     @property
     def name(self) -> str:
-        """The method's name, such as "yarn"."""
+        """The name of the method, such as "yarn"."""
         return self._name
 
 
 class Unscaled(Scaling):
-    """w. RoFormer, arXiv:2104.09864."""
+    """The frequencies are w. RoFormer, arXiv:2104.09864."""
 
     _name = "default"
 
 
 class Linear(Scaling):
-    """w / factor. Position interpolation, arXiv:2306.15595."""
+    """The frequencies become w / factor. Position interpolation, arXiv:2306.15595."""
 
     _name = "linear"
     factor: float = 1.0
@@ -148,7 +147,10 @@ class Ntk(Scaling):
 
 
 class NtkFixed(Scaling):
-    """(base factor)^(-2i/r) factor^(-2/r), or with mixed_b the mixed form. kexue.fm/9706; vLLM's rope_type "ntk"."""
+    """The frequencies become (base factor)^(-2i/r) factor^(-2/r), or with mixed_b the mixed form of kexue.fm/9706.
+
+    It is rope_type "ntk" of vLLM.
+    """
 
     _name = "ntk_fixed"
     factor: float = 1.0
@@ -168,18 +170,16 @@ class Yarn(Scaling):
 
     Args:
         factor: stretches long wavelengths.
-        trained_length: tokens that the model was trained on before.
-        beta_fast: turns over trained_length above which a pair is kept.
-        beta_slow: turns below which a pair is stretched by the whole factor.
-        truncate: floor and ceil of the correction range; gpt-oss: False.
+        trained_length: the length that the model was trained on before it was scaled, in tokens.
+        beta_fast: a pair that turns more often than this over trained_length keeps its frequency.
+        beta_slow: a pair that turns less often than this is stretched by the whole factor.
+        truncate: rounds the bounds between kept and stretched pairs outwards to whole pairs; gpt-oss: False.
         attention_factor: multiplies cos and sin. None: M(mscale) / M(mscale_all_dim) if both are given and not 0,
             else M(1), with M(m) = magnitude * m * ln(factor) + 1.
-        mscale: see attention_factor.
-        mscale_all_dim: see attention_factor.
-        magnitude: see attention_factor; telechat3: 0.07.
-        mscale_ratio: DeepSeek's own code: always the ratio, with defaults 1 and 0.
-        extrapolation_factor: vLLM: the weight of the unscaled frequencies.
-        attn_factor: vLLM, ggml: multiplies the attention factor.
+        mscale, mscale_all_dim, magnitude: see attention_factor. The magnitude of telechat3 is 0.07.
+        mscale_ratio: always the ratio, with 1 and 0 for what is not given, as in DeepSeek's own code.
+        extrapolation_factor: the weight of the unscaled frequencies, in vLLM.
+        attn_factor: multiplies the attention factor, in vLLM and ggml.
     """
 
     _name = "yarn"
@@ -198,16 +198,16 @@ class Yarn(Scaling):
 
 
 class LongRope(Scaling):
-    """w / long_factor[i] if the length is above trained_length, else w / short_factor[i]. arXiv:2402.13753.
+    """The frequencies become w / long_factor[i] for lengths above trained_length, else w / short_factor[i].
+
+    LongRoPE, arXiv:2402.13753.
 
     Args:
-        short_factor: one for each pair.
-        long_factor: one for each pair.
-        trained_length: tokens that the model was trained on before.
-        factor: the attention factor is sqrt(1 + ln(factor) / ln(trained_length)) if factor is above 1, else 1.
-        attention_factor: replaces that value.
-        short_mscale: replaces it up to trained_length (Phi-3.5-MoE).
-        long_mscale: replaces it beyond.
+        short_factor, long_factor: one number for each pair.
+        trained_length: the length that the model was trained on before it was scaled, in tokens.
+        factor: above 1, it makes the attention factor sqrt(1 + ln(factor) / ln(trained_length)), else 1.
+        attention_factor: replaces that attention factor.
+        short_mscale, long_mscale: replace it up to trained_length, and beyond it (Phi-3.5-MoE).
     """
 
     _name = "longrope"
@@ -221,9 +221,9 @@ class LongRope(Scaling):
 
 
 class Llama3(Scaling):
-    """Stretches wavelengths above trained_length / low by factor, and keeps those below trained_length / high.
+    """Wavelengths above trained_length / low are stretched by factor, below trained_length / high they are kept.
 
-    Those between are blended. llama-models, Llama 3.1.
+    Between the two they are blended. llama-models, Llama 3.1.
     """
 
     _name = "llama3"
@@ -242,7 +242,10 @@ class Proportional(Scaling):
 
 
 class YarnLog(Scaling):
-    """YaRN's blend of the logarithms, without an attention factor. Grok in SGLang, models/grok.py. Args as in Yarn."""
+    """YaRN with a blend of the logarithms and without an attention factor. Grok in SGLang, models/grok.py.
+
+    Args: see Yarn.
+    """
 
     _name = "yarn_log"
     factor: float = 1.0
@@ -253,7 +256,7 @@ class YarnLog(Scaling):
 
 
 class ThetaScale(Scaling):
-    """The base becomes base^(ln(L0 factor / 2 pi) / ln(L0 / 2 pi)); L0: trained_length. SGLang's models/grok.py."""
+    """The base becomes base^(ln(L factor / 2 pi) / ln(L / 2 pi)) with L = trained_length. SGLang's models/grok.py."""
 
     _name = "theta_scale"
     factor: float = 1.0
@@ -270,8 +273,8 @@ class XPos(_Record):
     (2i + 0.4 r) / (1.4 r) and r = 2n; for keys (reciprocal) by its inverse.
 
     Args:
-        scale: above 0, 512 in the published models; 0: no amplitude.
-        center: must be equal for queries and for the keys of a cache.
+        scale: above 0, 512 in the published models. 0: no amplitude.
+        center: the position whose amplitude is 1, one for queries and for the keys of a cache.
         reciprocal: True for keys.
     """
 
@@ -287,7 +290,7 @@ def amplitude(xpos: XPos | None) -> XPos:
 
 
 def shaped(operation: str, inv_freq: Any, heads: int, summed_axes: int) -> tuple[Any, int, int]:
-    """(inv_freq without its dimensions, heads, summed_axes); 1 and 0 stand for the numbers that the dimensions show."""
+    """inv_freq in one dimension, heads and summed_axes. Given as 1 and 0, the two are read from the dimensions."""
     inv_freq, shape = flattened(operation, inv_freq)
     found = heads, summed_axes = operator.index(heads), operator.index(summed_axes)
     if heads < 1 or summed_axes < 0:
@@ -301,7 +304,7 @@ def shaped(operation: str, inv_freq: Any, heads: int, summed_axes: int) -> tuple
 
 
 def phases(operation: str, phase: Any, heads: int) -> tuple[Any, int]:
-    """(phase without its dimensions, the number of its rows for which one row of frequencies is repeated, else 1)."""
+    """phase in one dimension, and how often one row of frequencies must be repeated for its rows."""
     phase, shape = flattened(operation, phase)
     return phase, shape[0] if heads == 1 and len(shape) == 2 else 1
 
@@ -313,19 +316,19 @@ class Rope(_Record):
         head_dim: elements of one head.
         base: above 1; "rope_theta".
         pairing: the two elements that rotate together, with n = rotary_dim / 2: "half" (x[i], x[i + n]), "interleaved"
-            (x[2i], x[2i + 1]), or "interleaved_to_half", which reads the second and writes the first (DeepSeek-V3 in
+            (x[2i], x[2i + 1]), or "interleaved_to_half", which reads as interleaved and writes as half (DeepSeek-V3 in
             Hugging Face). No default.
         rotary_dim: elements of the rotated block, even. 0: head_dim.
         scaling: rotary.Yarn(...) or another; by default Unscaled().
-        axis: the coordinate of a position by which each pair rotates; empty: the first for all.
-        index: i in base^(-2i/r), for each pair; empty: 0, 1, 2, ...
+        axis: the coordinate of a position by which each pair rotates. Empty: the first for all.
+        index: i in base^(-2i/r), for each pair. Empty: 0, 1, 2, ...
         exponent_dim: r in base^(-2i/r). 0: rotary_dim.
-        clockwise: rotates by minus the angle (nanochat).
-        inv_freq: radians per position of each pair, which replace those from base and scaling: [pairs], or as in
+        clockwise: True rotates by minus the angle (nanochat).
+        inv_freq: radians per position of each pair in place of those from base and scaling: [pairs], or as in
             rotary.Frequencies.
-        multiplier: multiplies the frequencies, one for each pair.
-        attention_factor: multiplies cos and sin, and replaces the scaling's.
-        heads, summed_axes, phase, xpos: as in rotary.Frequencies.
+        multiplier: a number for each pair that multiplies its frequency.
+        attention_factor: multiplies cos and sin, in place of the scaling's.
+        heads, summed_axes, phase, xpos: see rotary.Frequencies.
 
     Raises:
         rotary.Error: PAIRING (not given or unknown), SHAPE, SCALING.
@@ -349,25 +352,12 @@ class Rope(_Record):
     xpos: XPos
 
     def __init__(
-        self,
-        *,
-        head_dim: int,
-        base: float = 10000.0,
-        pairing: Pairing,
-        rotary_dim: int = 0,
-        scaling: Scaling | None = None,
-        axis: Sequence[int] = (),
-        index: Sequence[int] = (),
-        exponent_dim: int = 0,
-        clockwise: bool = False,
-        inv_freq: Any = (),
-        multiplier: Iterable[float] = (),
-        attention_factor: float | None = None,
-        heads: int = 1,
-        summed_axes: int = 0,
-        phase: Iterable[float] = (),
+        self, *, head_dim: int, base: float = 10000.0, pairing: Pairing, rotary_dim: int = 0,
+        scaling: Scaling | None = None, axis: Sequence[int] = (), index: Sequence[int] = (), exponent_dim: int = 0,
+        clockwise: bool = False, inv_freq: Any = (), multiplier: Iterable[float] = (),
+        attention_factor: float | None = None, heads: int = 1, summed_axes: int = 0, phase: Iterable[float] = (),
         xpos: XPos | None = None,
-    ) -> None:
+    ) -> None:  # fmt: skip
         inv_freq, heads, summed_axes = shaped("Rope", inv_freq, heads, summed_axes)
         phase, rows = phases("Rope", phase, heads)
         self._set(
@@ -388,19 +378,19 @@ class Rope(_Record):
         plain = {"scaling": Unscaled(), "axis": (), "index": (), "exponent_dim": 0, "clockwise": False}
         plain |= {"inv_freq": (), "multiplier": (), "attention_factor": None, "rotary_dim": self.head_dim}
         plain |= {"heads": 1, "summed_axes": 0, "phase": (), "xpos": XPos()}
-        told = [(name, value) for name, value in zip(self._fields, self._values()) if plain.get(name, ...) != value]
-        return f"Rope({', '.join(f'{name}={value!r}' for name, value in told)})"
+        shown = [(name, value) for name, value in zip(self._fields, self._values()) if plain.get(name, ...) != value]
+        return f"Rope({', '.join(f'{name}={value!r}' for name, value in shown)})"
 
 
-def loaded(told: str) -> Any:
-    import json  # no other code needs it at import
+def loaded(text: str) -> Any:
+    import json  # here, so that an import of the package does without it
 
-    return json.loads(told)
+    return json.loads(text)
 
 
-def _read(told: str | dict[str, Any]) -> dict[str, Any]:
+def _read(state: str | dict[str, Any]) -> dict[str, Any]:
     """The fields of a value from _core, with tuples for lists, and a rope's scaling as a value."""
-    fields = loaded(told) if isinstance(told, str) else told
+    fields = loaded(state) if isinstance(state, str) else state
     fields = {name: tuple(value) if isinstance(value, list) else value for name, value in fields.items()}
     if "scaling" in fields:  # the fields of a rope
         scaling = _read(fields["scaling"])
@@ -409,31 +399,33 @@ def _read(told: str | dict[str, Any]) -> dict[str, Any]:
     return fields
 
 
-def _rope(told: str | dict[str, Any]) -> Rope:
-    return Rope(**_read(told))
+def _rope(state: str | dict[str, Any]) -> Rope:
+    return Rope(**_read(state))
 
 
 def sectioned_axes(sections: Sequence[int]) -> tuple[int, ...]:
-    """Rope.axis of consecutive sections, like Qwen2-VL's ttt hhh www. sections: numbers of pairs for each axis."""
+    """Rope.axis of consecutive sections, such as Qwen2-VL's ttt hhh www. sections: the number of pairs of each axis."""
     return tuple(_core._make("sectioned_axes", {"sections": sections}))
 
 
 def interleaved_axes(sections: Sequence[int]) -> tuple[int, ...]:
-    """Rope.axis of interleaved sections, like Qwen3-VL's thw thw ... ttt. sections: numbers of pairs for each axis."""
+    """Rope.axis of interleaved sections, such as Qwen3-VL's thw thw ... ttt. sections: as in sectioned_axes."""
     return tuple(_core._make("interleaved_axes", {"sections": sections}))
 
 
 def ernie_axes(height_width_time: Sequence[int]) -> tuple[int, ...]:
-    """Rope.axis of Ernie 4.5 VL: hwhw... ttt. height_width_time: numbers of pairs."""
+    """Rope.axis of Ernie 4.5 VL: hwhw... ttt. height_width_time: the number of pairs of each axis."""
     return tuple(_core._make("ernie_axes", {"height_width_time": height_width_time}))
 
 
 class Axis(_Record):
-    """An axis of rotary.axial: width elements of the head, even; 0: none rotate.
+    """An axis of rotary.axial.
 
     Args:
-        stretch: multiplies the wavelengths.
-        scaling: of its own frequencies; all axes must have the same attention factor.
+        width: the number of elements of the head, even, that it rotates; it may be 0.
+        base: the base of its frequencies.
+        stretch: multiplies its wavelengths.
+        scaling: scales its own frequencies. All axes must have the same attention factor.
     """
 
     width: int
@@ -448,9 +440,9 @@ def axial(
     """A vision rope of several axes, each with its own run of frequencies.
 
     Args:
-        axes: their number, with rotary_dim / axes elements each. Or each axis: an Axis, a width, or (width, base,
-            stretch); the first width / 2 pairs use axis 0, and so on; remaining elements do not rotate.
-        base: for a number of axes, and for widths.
+        axes: the number of axes, which get equal shares of the head; or each of them, as an Axis, a width, or (width,
+            base, stretch). The first pairs use axis 0, and so on; elements beyond the last axis do not rotate.
+        base: the base of axes that do not have their own.
 
     Raises:
         rotary.Error: PAIRING, SHAPE, SCALING; LENGTH for a scaling that needs a length.
@@ -461,22 +453,21 @@ def axial(
     return _rope(_core._make("axial_widths", {"head_dim": head_dim, "axes": each, "pairing": pairing}))
 
 
-def _axis(told: Any, base: float) -> Axis:
+def _axis(given: Any, base: float) -> Axis:
     """The Axis of a width, or of (width, base, stretch)."""
-    words = list(told) if isinstance(told, Iterable) else [told]
+    words = list(given) if isinstance(given, Iterable) else [given]
     if not 1 <= len(words) <= 3:
-        raise TypeError(f"an axis must be a rotary.Axis, a width or (width, base, stretch) but got {told!r}")
-    given = dict(zip(("width", "base", "stretch"), words))
-    return Axis(**{"base": base} | given)
+        raise TypeError(f"an axis must be a rotary.Axis, a width or (width, base, stretch) but got {given!r}")
+    return Axis(**{"base": base} | dict(zip(("width", "base", "stretch"), words)))
 
 
 def rope_parameters(rope: Rope) -> dict[str, Any]:
     """The object rope_parameters of config.json in the form of transformers 5.
 
-    Pairing and direction follow from the model_type. The words for Ntk, NtkFixed, YarnLog and ThetaScale are not
-    from transformers (see files/include/rotary/config.h).
+    Pairing and direction are not in it: they follow from the model_type. The words for Ntk, NtkFixed, YarnLog and
+    ThetaScale are not from transformers (files/include/rotary/config.h).
 
     Raises:
-        rotary.Error: ROPE, for what the object cannot express.
+        rotary.Error: ROPE for a rope that the object cannot express.
     """
     return loaded(_core._rope_parameters(rope))

@@ -1,5 +1,7 @@
 """Checks of the words and shapes of arguments, with the sentences of _core; and rotary.Error, raised from Python.
-Shapes are checked here if torch's or JAX's own operations rotate."""
+
+Shapes are checked here where torch's or JAX's own operations rotate; elsewhere _core checks them.
+"""
 
 from __future__ import annotations
 
@@ -23,9 +25,9 @@ _WORDS = {"direction": get_args(Direction), "stores": get_args(Stores), "doubled
 
 def fail(code: str, operation: str, sentence: str) -> NoReturn:
     """Raises rotary.Error "[operation] sentence" with the code."""
-    made = _core.Error(f"[{operation}] {sentence}")
-    made.code = code
-    raise made
+    error = _core.Error(f"[{operation}] {sentence}")
+    error.code = code
+    raise error
 
 
 def check_pairing(operation: str, pairing: object) -> None:
@@ -45,7 +47,7 @@ def check_layout(operation: str, layout: object) -> None:
 
 
 def check_word(operation: str, name: str, word: object) -> None:
-    """Checks the word of an argument. name: direction, stores, doubled or layout."""
+    """Checks the word of the argument `name`: direction, stores, doubled or layout."""
     if name == "layout":
         return check_layout(operation, word)
     if not isinstance(word, str) or word not in _WORDS[name]:
@@ -63,7 +65,7 @@ def size_of(layout: Layout, shape: Sizes, letter: str) -> Any:
 
 
 def parts_of_heads(layout: Layout, shape: Sizes, kv_heads: int) -> list[Any]:
-    """The heads that rotate: those of q or k, or for a packed tensor those of q and those of k."""
+    """The number of heads of q or k, or the numbers of both in a packed tensor (kv_heads above 0)."""
     heads = size_of(layout, shape, "h")
     return [heads - 2 * kv_heads, kv_heads] if kv_heads > 0 else [heads]
 
@@ -77,7 +79,7 @@ def check_rows(operation: str, cos: Sizes, sin: Sizes) -> None:
 def check_heads(
     operation: str, name: str, shape: Sizes, rows: Sizes, layout: Layout, first: int, kv_heads: int = -1
 ) -> None:
-    """Checks heads. rows: the shape of cos and sin; kv_heads: at least 0 for a packed tensor."""
+    """Checks the shape of heads against that of their rows of cos and sin. kv_heads: 0 or more for a packed tensor."""
     refuse = partial(fail, "SHAPE", operation)
     if len(shape) != len(layout):
         refuse(f'{name} must have the {len(layout)} dimensions of layout "{layout}" but got {list(shape)}')
@@ -100,7 +102,7 @@ def check_heads(
 
 
 def check_scale(operation: str, q: Sizes, scale: Sizes, layout: Layout) -> None:
-    """Refuses a query_scale that does not fit q, whose own shape is checked."""
+    """Refuses a query_scale that does not fit q. The shape of q must have been checked."""
     batch, tokens = (size_of(layout, q, letter) for letter in "bt")
     if tuple(scale) not in ((tokens,), (batch, tokens)):
         rule = "query_scale must have a factor for each token of q, [tokens] or [batch, tokens] of"

@@ -42,7 +42,8 @@ def rotate(
             both a rotary.Table.
         pairing: "half", "interleaved" or "interleaved_to_half". No default; a Table has its own.
         layout, first, direction: as in rotary.rotate.
-        repeated: accepts rows whose columns are equal in pairs, which are otherwise refused as doubled unless traced.
+        repeated: accepts rows whose columns are equal in pairs. Without it such rows are refused as doubled, unless
+            they are traced.
 
     Raises:
         rotary.Error: SHAPE, DTYPE, PAIRING, VALUE.
@@ -55,7 +56,7 @@ def rotate_qk(
     pairing: Pairing | None = None, layout: Layout, first: int = 0, direction: Direction = "forward",
     repeated: bool = False, query_scale: jax.Array | None = None,
 ) -> tuple[jax.Array, jax.Array]:  # fmt: skip
-    """rotate() for q and k, which may differ in heads, head_dim and dtype. query_scale: as in rotary.rotate_qk."""
+    """Rotate q and k, which may differ in heads, head_dim and dtype. query_scale: as in rotary.rotate_qk."""
     words = pairing, layout, first, direction, repeated, query_scale
     refuse_xpos("rotate_qk", cos)
     q, k = _checked("rotate_qk", {"q": q, "k": k}, cos, sin, *words)
@@ -63,15 +64,16 @@ def rotate_qk(
 
 
 def rows(table: Table) -> tuple[jax.Array, jax.Array]:
-    """(cos, sin) of a rotary.Table as arrays of JAX, float32 of table.shape."""
+    """cos and sin of a rotary.Table as arrays of JAX, float32 of table.shape."""
     return jnp.asarray(np.asarray(table.cos)), jnp.asarray(np.asarray(table.sin))
 
 
 def table(source: Rope | Frequencies, positions: Any, length: int | None = None) -> tuple[jax.Array, jax.Array]:
-    """Exact (cos, sin) of rotary.Table(source, positions, length), with its arguments and errors.
+    """The exact cos and sin of rotary.Table(source, positions, length), with its arguments and errors.
 
-    Traced positions must be integers, and with Dynamic or LongRope scaling need the length. The host computes their
-    rows (jax.pure_callback), since no formula in float32 is exact: for a decode step, a row of a table is faster.
+    Traced positions must be integers, and with Dynamic or LongRope scaling they need the length. The host computes
+    their rows (jax.pure_callback), since no formula in float32 is exact. A decode step is faster with a row of a table
+    of all positions.
     """
     if not isinstance(positions, jax.core.Tracer):
         return rows(Table(source, positions, length))
@@ -80,15 +82,15 @@ def table(source: Rope | Frequencies, positions: Any, length: int | None = None)
     ndim, shape = positions.ndim, Table(source, np.zeros(positions.shape, np.int64), length).shape
     speeds = source if isinstance(source, Frequencies) else frequencies(source, length)
 
-    def made(places: Any) -> list[Any]:
-        """vmap puts its dimensions in front of those of positions."""
+    def rows_at(places: Any) -> list[Any]:
+        """The rows of positions in front of whose dimensions vmap has put its own."""
         front = places.shape[: places.ndim - ndim]
         each = np.asarray(places, np.int64).reshape(math.prod(front), *places.shape[len(front) :])
         pairs = [(table.cos, table.sin) for table in (Table(speeds, one) for one in each)]
         return [np.array(part, np.float32).reshape(*front, *shape) for part in zip(*pairs)]
 
     result = jax.ShapeDtypeStruct(shape, jnp.float32)
-    cos, sin = jax.pure_callback(made, (result, result), positions, vmap_method="expand_dims")
+    cos, sin = jax.pure_callback(rows_at, (result, result), positions, vmap_method="expand_dims")
     return cos, sin
 
 
@@ -123,7 +125,7 @@ def _checked(operation: str, tensors: dict[str, Any], cos: Any, sin: Any, *words
 
 
 def _can_be_read(values: Any) -> bool:
-    """Whether the numbers are there, and on the CPU."""
+    """Whether the numbers exist and are in the CPU's memory."""
     if not isinstance(values, jax.Array):
         return True
     is_here = not isinstance(values, jax.core.Tracer) and values.is_fully_addressable
@@ -132,7 +134,7 @@ def _can_be_read(values: Any) -> bool:
 
 @jax.custom_jvp
 def _rounded(product: Any) -> Any:
-    """The product, rounded separately as in rotary's kernels: the select keeps XLA from fusing it with a sum."""
+    """The product, rounded by itself as in rotary's kernels: the select keeps XLA from fusing it with a sum."""
     return jnp.where(jnp.isnan(product), jnp.nan, product)
 
 
@@ -140,7 +142,7 @@ _rounded.defjvps(lambda moved, *_: moved)
 
 
 def _placed(rows: Any, layout: str, heads: int) -> Any:
-    """Rows in the dimensions of the layout, 1 where they do not depend on one; the heads of a group share its row."""
+    """The rows in the dimensions of the layout, with size 1 for those that they lack. Heads of a group share a row."""
     letters = "bthd" if rows.ndim == 4 else "btd"[-rows.ndim :]
     rows = jnp.repeat(rows, heads // rows.shape[2], 2) if rows.ndim == 4 else rows
     sizes = dict(zip(letters, rows.shape))
@@ -152,11 +154,11 @@ def _placed(rows: Any, layout: str, heads: int) -> Any:
 def _turned(
     given: list[Any], cos: Any, sin: Any, factors: Any, pairing: str, layout: str, first: int, backward: bool
 ) -> list[Any]:
-    """The rotated tensors. factors: for the first tensor's tokens, or None."""
+    """The rotated tensors. factors: one for each token of the first tensor, or None."""
     pairs, sin = cos.shape[-1], -sin if backward else sin
     crossed = pairing == "interleaved_to_half"
     turned: list[Any] = []
-    # A pair lies along the last axis but one if a head is two halves, and along the last axis if pairs are neighbours.
+    # The axis that holds the two of a pair: the last but one if a head is two halves, the last if they are neighbours.
     reads, writes = (-2 if pairing == "half" or (crossed and backward is back) else -1 for back in (True, False))
     for x in given:
         wide = jnp.promote_types(x.dtype, jnp.float32)

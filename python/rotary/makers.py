@@ -1,10 +1,13 @@
-"""Frequencies by the names that papers and libraries give them, as in rotary/makers.h; docs/variants.md lists their
-users. Functions take arrays, lists and numbers, and return read-only float64 arrays of numpy for inv_freq= of
-rotary.Rope, numbers for base=, and tuples for axis=. Errors are rotary.Error, SHAPE for sizes and VALUE for numbers for
-which the formula is not defined."""
+"""Frequencies by the names that papers and libraries give them, as in rotary/makers.h.
+
+docs/variants.md lists the models that use them. Arguments are arrays, lists and numbers. Results are read-only float64
+arrays of numpy for inv_freq= of rotary.Rope, numbers for base=, and tuples for axis=. Errors are rotary.Error, SHAPE
+for sizes and VALUE for numbers for which the formula is not defined.
+"""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -18,71 +21,73 @@ __all__ = [
 
 
 def _array(function: str, words: dict[str, Any], *row: int) -> Any:
-    """The result of a maker. row: the last dimensions, if several. words: named and ordered as in the C++ function."""
-    made = _core._make(function, words)
-    rows = len(made) // 8
-    for size in row:
-        rows //= size
-    return view(made, "F64", (rows, *row))
+    """The result of a maker. words: its arguments, named and ordered as in C++. row: all dimensions but the first."""
+    memory = _core._make(function, words)
+    return view(memory, "F64", (len(memory) // 8 // math.prod(row), *row))
 
 
 def mixed_directions(head_dim: int, angles: Any, base: float = 10.0) -> Any:
-    """RoPE-Mixed, arXiv 2403.13298, as timm's init_random_2d_freqs: [heads, 2, pairs].
+    """The directions of RoPE-Mixed, arXiv 2403.13298, as timm's init_random_2d_freqs: [heads, 2, pairs].
 
-    angles: radians, one for each head: the direction of its first head_dim / 4 pairs; the others are at a right angle.
+    angles: in radians, one for each head: the direction of its first head_dim / 4 pairs. The others turn along a right
+        angle to it.
     """
     return _array("mixed_directions", {"head_dim": head_dim, "angles": angles, "base": base}, 2, head_dim // 2)
 
 
 def random_angles(heads: int, seed: int) -> Any:
-    """A random angle in [0, 2 pi) for each head, [heads]: the same on every machine, but not those of torch.
+    """A random angle in [0, 2 pi) for each head, [heads]: the same on every machine, but other than torch's.
 
-    seed: from 0 to 2^64 - 1, as in C++.
+    seed: from 0 to 2^64 - 1.
     """
     return _array("random_angles", {"heads": heads, "seed": seed})
 
 
-def golden_directions(
-    head_dim: int, heads: int, axes: int, least: float, most: float, still: float = 0.0
-) -> Any:
-    """Golden gate RoPE, jerryxio.ng/posts/nd-rope: [heads, axes, pairs], axes from 1 to 16.
+def golden_directions(head_dim: int, heads: int, axes: int, least: float, most: float, still: float = 0.0) -> Any:
+    """The directions of golden gate RoPE, jerryxio.ng/posts/nd-rope: [heads, axes, pairs], axes from 1 to 16.
 
-    The first pairs, the share `still` of them, do not rotate; the others' speeds are geometric, from least to most.
+    still: the share of the pairs, the first ones, that do not rotate. The speeds of the others are geometric, from
+        least to most.
     """
     words = {"head_dim": head_dim, "heads": heads, "axes": axes, "least": least, "most": most, "still": still}
     return _array("golden_directions", words, axes, head_dim // 2)
 
 
 def geometric_frequencies(pairs: int, first: float, last: float) -> Any:
-    """Geometric, with both ends, in radians per position: [pairs]. LTX-Video: pi / 2 to base pi / 2."""
+    """Geometric frequencies from first to last, in radians per position, [pairs]. LTX-Video: pi / 2 to base pi / 2."""
     return _array("geometric_frequencies", {"pairs": pairs, "first": first, "last": last})
 
 
 def pixel_frequencies(pairs: int, most: float) -> Any:
-    """pi linspace(1, most/2), [pairs]; positions in [-1, 1]: rotary-embedding-torch's "pixel", timm's linear_bands."""
+    """pi linspace(1, most / 2), [pairs], for positions in [-1, 1]; rotary-embedding-torch's "pixel"."""
     return _array("pixel_frequencies", {"pairs": pairs, "most": most})
 
 
 def clipped(inv_freq: Any, last: int = 20, hard: bool = False) -> Any:
-    """CoPE-clip, arXiv 2602.05258: multiplies the last pairs by (1 + cos u) / 2, u from 0 to pi; hard: by 0."""
+    """inv_freq with its last pairs times (1 + cos u) / 2, u from 0 to pi; hard: 0. CoPE-clip, arXiv 2602.05258."""
     return _array("clipped", {"inv_freq": inv_freq, "last": last, "hard": hard})
 
 
 def glm_axes(sections: Sequence[int]) -> tuple[int, ...]:
-    """Rope.axis of SGLang's mrope_interleaved_glm: thw thw ..., of the axes with pairs left. sections: of t, h, w."""
+    """Rope.axis of SGLang's mrope_interleaved_glm: thw thw ... of the axes that have pairs left.
+
+    sections: numbers of pairs for time, height and width.
+    """
     return tuple(_core._make("glm_axes", {"sections": sections}))
 
 
 def openpangu_axes(sections: Sequence[int]) -> tuple[int, ...]:
-    """Rope.axis of openPangu VL in vLLM: the least placed axis, if it can be not the last one's. sections: t, h, w."""
+    """Rope.axis of openPangu VL in vLLM: each pair takes the axis of whose pairs the smallest share is placed, and
+    the same axis twice in a row only if no other has pairs left. sections: as in glm_axes.
+    """
     return tuple(_core._make("openpangu_axes", {"sections": sections}))
 
 
 def videorope_axes(sections: Sequence[int]) -> tuple[int, ...]:
-    """Rope.axis of VideoRoPE, arXiv 2502.05173, and of Ming: hwhw... ttt. sections: of t, h, w."""
+    """Rope.axis of VideoRoPE, arXiv 2502.05173, and of Ming: hwhw... ttt. sections: as in glm_axes."""
     return tuple(_core._make("videorope_axes", {"sections": sections}))
 
 
 def ntk_base(base: float, scale: float, width: int, strength: float = 1.0) -> float:
-    """NTK by resolution: base * scale^(strength * width / (width - 2)), for each axis of width elements."""
+    """The base of NTK by resolution for an axis of width elements: base * scale^(strength * width / (width - 2))."""
     return float(_core._make("ntk_base", {"base": base, "scale": scale, "width": width, "strength": strength}))

@@ -5,9 +5,9 @@
     python -m rotary.plot wavelengths Llama-3.1-8B/ Qwen3-8B/ --output wavelengths.svg
 
 A source is anything that rotary.config reads, a rotary.Rope, or an entry of rotary.config. rope is the number of a
-model's rope; None: each that rotates by the places of tokens. length is the sequence's length, for scalings that depend
-on it; None: the context. All values come from the other functions of the package. Errors are those of rotary.config,
-VALUE (a number out of range) and ROPE (no such rope); without matplotlib the import of this module is an ImportError.
+model's rope; None draws each that rotates by the places of tokens. length is the length of the sequence, for scalings
+that depend on it; None: the context. Errors are those of rotary.config, VALUE (a number out of range) and ROPE (no such
+rope); without matplotlib the import of this module is an ImportError.
 """
 
 from __future__ import annotations
@@ -41,13 +41,13 @@ class _Drawn(NamedTuple):
     length: int | None
 
     def table(self, positions: Any, rope: Rope | None = None) -> Table:
-        """positions: [tokens], the same on every axis, or [axes, tokens]. rope: None: the entry's."""
+        """The table of rope, else of the entry's rope, at positions [axes, tokens], or [tokens] for every axis."""
         axes = self.entry._axes
         every = np.tile(positions, (axes, 1)) if axes > 1 and np.ndim(positions) == 1 else positions
         return Table(rope or self.entry.rope, every, self.length)
 
     def wavelengths(self, scaled: bool = True) -> Any:
-        """Tokens of each pair for one turn, for all heads and axes in order; NaN: the pair does not rotate."""
+        """The tokens that each pair of each head and axis needs for one turn; NaN for a pair that does not rotate."""
         rope = self.entry.rope if scaled else self.entry.rope.replace(scaling=Unscaled())
         speeds = np.abs(np.ravel(frequencies(rope, self.length).inv_freq))
         with np.errstate(divide="ignore", over="ignore"):
@@ -55,7 +55,7 @@ class _Drawn(NamedTuple):
 
 
 def _read(source: Any) -> tuple[str, Sequence[ModelRope]]:
-    """A short name of a source, and its ropes."""
+    """A short name for the source, and its ropes."""
     if isinstance(source, ModelRope):
         return _read(source.rope)[0], [source]
     if isinstance(source, Rope):
@@ -113,7 +113,7 @@ def wavelengths(*sources: Any, rope: int | None = None, length: int | None = Non
 
 
 def stretch(*sources: Any, rope: int | None = None, length: int | None = None) -> Figure:
-    """How the scaling stretches the wavelength of each pair: scaled / unscaled."""
+    """The stretch of each pair's wavelength by the scaling: scaled / unscaled."""
     figure, axes = _figure("Stretch of each pair's wavelength", "pair", "scaled / unscaled wavelength")
     axes.set_yscale("log", base=2)
     axes.yaxis.set_major_formatter("{x:g}")
@@ -123,7 +123,7 @@ def stretch(*sources: Any, rope: int | None = None, length: int | None = None) -
 
 
 def table(source: Any, *, positions: range = range(128), sin: bool = False, rope: int = 0) -> Figure:
-    """The cos, or sin, of a rotary.Table as a heat map: positions to the right, the pairs of all heads downwards."""
+    """The cos or the sin of a rotary.Table as a heat map: positions to the right, the pairs of all heads downwards."""
     (one,) = _chosen([source], rope, None)
     if not positions:
         fail("VALUE", "plot", f"positions must be at least one but got {positions}")
@@ -137,8 +137,10 @@ def table(source: Any, *, positions: range = range(128), sin: bool = False, rope
 
 
 def _scores(one: _Drawn, positions: Any) -> Any:
-    """The mean over heads of q.k, with q at these positions, k at 0, and both the unit vector of equal elements. It
-    equals the mean of q.k over all unit vectors q = k."""
+    """The mean over heads of q.k, with q at these positions, k at 0, and both the unit vector of equal elements.
+
+    It equals the mean of q.k over all unit vectors q = k.
+    """
     rope = one.entry.rope
     keys = rope.replace(xpos=rope.xpos.replace(reciprocal=True)) if rope.xpos.scale > 0 else rope
     vectors = np.full((positions.shape[-1], rope.heads, rope.head_dim), rope.head_dim**-0.5, np.float32)
@@ -148,8 +150,10 @@ def _scores(one: _Drawn, positions: Any) -> Any:
 
 
 def decay(*sources: Any, last: int | None = None, rope: int | None = None, length: int | None = None) -> Figure:
-    """The mean score of unit vectors q = k at distances 1 to last; None: to the longest context, else 4096. The line is
-    the mean over the distances in each of 80 steps of the axis; the shade is from the least to the largest."""
+    """The mean score of unit vectors q = k at distances from 1 to last; None: the longest context, else 4096.
+
+    The axis has 80 steps. The line is the mean over the distances in a step, the shade their range.
+    """
     figure, axes = _figure("Mean score of q = k by distance", "distance (tokens)", "q.k of unit vectors", xscale="log")
     chosen = _chosen(sources, rope, length)
     last = last or max(one.entry.context for one in chosen) or 4096
@@ -166,8 +170,10 @@ def decay(*sources: Any, last: int | None = None, rope: int | None = None, lengt
 
 
 def patches(source: Any, *, reach: int = 32, rope: int = 0) -> Figure:
-    """The mean score of two patches q = k by the rows and columns, up to reach, between them. The axes of the rope are
-    those named height and width, else the last two; ROPE if there is one axis."""
+    """The mean score of two patches q = k by the rows and columns between them, up to reach.
+
+    The axes are those named height and width, else the last two. Raises ROPE for a rope of one axis.
+    """
     (one,) = _chosen([source], rope, None)
     if one.entry._axes < 2:
         fail("ROPE", "plot", f"patches must have two axes, for rows and columns, but {one.name} has one axis")
@@ -196,7 +202,7 @@ def accuracy(*sources: Any, rope: int | None = None, length: int | None = None) 
 
 
 def loss(*runs: str | os.PathLike[str]) -> Figure:
-    """The losses of training runs, from the loss.jsonl in their folders; thin: of training. Raises FILE, FORMAT."""
+    """The losses of training runs (training thin) from the loss.jsonl in their folders. Raises FILE, FORMAT."""
     figure, axes = _figure("Loss", "step", "nats per token")
     for colour, run in zip(cycle(_COLOURS), runs):
         file, name = Path(run, "loss.jsonl"), Path(run).absolute().name
@@ -211,7 +217,7 @@ def loss(*runs: str | os.PathLike[str]) -> Figure:
 
 
 def save(figure: Figure, output: str | os.PathLike[str]) -> None:
-    """Writes a picture, .svg or .png, whole or not at all, and each time the same bytes. Raises FORMAT, FILE."""
+    """Writes the picture to a .svg or .png, whole or not at all. The bytes are always the same. Raises FORMAT, FILE."""
     path = Path(output)
     ending, partial = path.suffix.lower(), path.with_name(f"{path.name}.partial-{os.getpid()}")
     if ending not in (".svg", ".png"):
@@ -226,7 +232,7 @@ def save(figure: Figure, output: str | os.PathLike[str]) -> None:
 
 
 def main(words: Sequence[str] | None = None) -> None:
-    """The command. Exits with 1 after "error: CODE: sentence" on standard error, with 2 on wrong usage."""
+    """Runs the command. It exits with 1 after "error: CODE: sentence" on standard error, with 2 on wrong usage."""
     kinds = {draw.__name__: draw for draw in (wavelengths, stretch, table, decay, patches, accuracy, loss)}
     parser = argparse.ArgumentParser(prog="python -m rotary.plot", argument_default=argparse.SUPPRESS)
     parser.add_argument("kind", metavar="KIND", choices=kinds, help=", ".join(kinds))

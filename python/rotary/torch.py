@@ -1,9 +1,8 @@
 # mypy: disable-error-code="import-not-found,no-any-return,no-untyped-call,misc"
 """RoPE as a module of torch, and tables of torch's tensors.
 
-The functions are those of rotary itself: rotary.rotate_qk(q, k, table, layout=...) takes tensors, differentiable, under
-torch.func, torch.compile and torch.export; its docstring says which. Nothing here is a buffer, so .to(), to_empty() and
-FSDP find nothing to change.
+Tensors are rotated by the functions of rotary itself, such as rotary.rotate_qk(q, k, table, layout=...), also under
+torch.func, torch.compile and torch.export.
 """
 
 from __future__ import annotations
@@ -35,17 +34,17 @@ class RotaryEmbedding(torch.nn.Module):
 
     Args:
         rope: a rotary.Rope, an entry of rotary.config(...), or rotary.Frequencies. None: rotary.Rope(**words).
-        layout: of q and k, unless passed to forward(): "bhtd", "bthd", ...
-        first: the element of each head where the rotated block begins; by default that of the entry, or 0.
+        layout: the layout of q and k, "bhtd", "bthd", ..., unless forward() gets it.
+        first: the element of each head where the rotated block begins. None: the entry's, or 0.
         angles: "exact", or "float32", the steps of frameworks.
         rounding: "f32", "f16" or "bf16": the type to which cos and sin are rounded.
-        learned: "mixed": the directions are the parameter inv_freq [heads, axes, pairs], and phases, if the rope has
-            any, the parameter phase [heads, pairs]. Positions are [axes, tokens] or [axes, batch, tokens]. Initial
-            values are the rope's, or random directions of two axes with the words head_dim=, heads=, pairing=, base=
-            (10, as in rope-vit and timm) and phase=True for phases of 0; reset_parameters() restores them, such as
+        learned: "mixed" makes the directions the parameter inv_freq [heads, axes, pairs], and the phases, if the rope
+            has any, the parameter phase [heads, pairs]. Positions are [axes, tokens] or [axes, batch, tokens]. Initial
+            values are the rope's, or random directions along two axes for the words head_dim=, heads=, pairing=, base=
+            (10, as in rope-vit and timm) and phase=True for phases of 0. reset_parameters() restores them, for example
             after to_empty(). cos and sin are torch's, of angles in float64.
-        generator: a torch.Generator for random values; None: torch's own.
-        **words: head_dim=, base=, pairing=, scaling= and the others of rotary.Rope.
+        generator: a torch.Generator for random values. None: torch's own.
+        **words: head_dim=, base=, pairing=, scaling= and the other arguments of rotary.Rope.
 
     Raises:
         rotary.Error: PAIRING, SHAPE, SCALING, VALUE.
@@ -57,17 +56,10 @@ class RotaryEmbedding(torch.nn.Module):
     """
 
     def __init__(
-        self,
-        rope: Rope | ModelRope | Frequencies | None = None,
-        *,
-        layout: Layout | None = None,
-        first: int | None = None,
-        angles: Angles = "exact",
-        rounding: Rounding = "f32",
-        learned: Literal["mixed"] | None = None,
-        generator: torch.Generator | None = None,
-        **words: Any,
-    ) -> None:
+        self, rope: Rope | ModelRope | Frequencies | None = None, *, layout: Layout | None = None,
+        first: int | None = None, angles: Angles = "exact", rounding: Rounding = "f32",
+        learned: Literal["mixed"] | None = None, generator: torch.Generator | None = None, **words: Any,
+    ) -> None:  # fmt: skip
         super().__init__()
         if learned not in (None, "mixed"):
             fail("VALUE", "RotaryEmbedding", f"learned must be 'mixed' or None but got {learned!r}")
@@ -81,8 +73,8 @@ class RotaryEmbedding(torch.nn.Module):
             rope = rope.rope
         if rope is None:
             if learned and not {"head_dim", "heads"} <= words.keys():
-                told = "takes a rope, or head_dim=, heads= and pairing= for random directions, but got"
-                raise TypeError(f"RotaryEmbedding(learned='mixed') {told} {', '.join(words)}")
+                rule = "takes a rope, or head_dim=, heads= and pairing= for random directions, but got"
+                raise TypeError(f"RotaryEmbedding(learned='mixed') {rule} {', '.join(words)}")
             rope = _mixed_rope(generator=generator, **words) if learned else Rope(**words)
         if not isinstance(rope, (Rope, Frequencies)):
             raise TypeError(f"rope must be a rotary.Rope, ModelRope or Frequencies but got {type(rope).__name__}")
@@ -113,13 +105,13 @@ class RotaryEmbedding(torch.nn.Module):
         """The table for these positions, one for all layers of a step.
 
         Args:
-            positions: as of rotary.Table: [tokens] or [batch, tokens], or with the axes in front. A tensor may be on
-                any device, and traced by torch.compile or torch.export.
-            length: of the sequence, for Dynamic and LongRope scaling. None: the largest position + 1.
+            positions: positions as in rotary.Table: [tokens] or [batch, tokens], or with the axes in front. A tensor
+                may be on any device, and traced by torch.compile or torch.export.
+            length: the length of the sequence, for Dynamic and LongRope scaling. None: the largest position + 1.
 
         Returns:
-            A rotary.Table; for a tensor that is traced, or not in the CPU's memory, a TensorTable on its device; for
-            learned directions a TensorTable that carries their gradient. With xPos it is for queries only.
+            A rotary.Table; for a tensor that is traced or not in the CPU's memory, a TensorTable on its device; for
+            learned directions, a TensorTable that carries their gradient. With xPos the table is for queries only.
         """
         return self._table(self._text, positions, length)
 
@@ -136,31 +128,25 @@ class RotaryEmbedding(torch.nn.Module):
         return TensorTable(cos, sin, self._pairing, xpos=self._text_of_keys != self._text)
 
     def forward(
-        self,
-        q: Tensor,
-        k: Tensor | None = None,
-        positions: Any = None,
-        *,
-        offset: int | Tensor = 0,
-        layout: Layout | None = None,
-        length: int | None = None,
-    ) -> Any:
+        self, q: Tensor, k: Tensor | None = None, positions: Any = None, *, offset: int | Tensor = 0,
+        layout: Layout | None = None, length: int | None = None,
+    ) -> Any:  # fmt: skip
         """Rotate q and k.
 
         Args:
             q: [batch, heads, tokens, head_dim] with layout "bhtd"; float32, float16, bfloat16 or float64.
-            k: in the same layout; None: only q is rotated and returned. With xPos k gets the inverse amplitude.
-            positions: of the tokens, as in table(). None: offset, offset + 1, ...
-            offset: the position of the first token, which is the cache's length: an int, or a tensor of integers of no
-                dimension or of [batch].
-            layout: the order of the dimensions; None: that of the module.
-            length: of the sequence, for Dynamic and LongRope scaling. None: the largest position + 1.
+            k: keys in the same layout. None: only q is rotated and returned. With xPos k gets the inverse amplitude.
+            positions: the positions of the tokens, as in table(). None: offset, offset + 1, ...
+            offset: the position of the first token, which is the cache's length: an int, or a tensor of integers, a
+                scalar or [batch].
+            layout: the order of the dimensions. None: the module's.
+            length: see table().
 
         Returns:
             (q, k), or q: new tensors.
 
         Raises:
-            rotary.Error: what rotary.rotate_qk and rotary.Table raise; SHAPE also without a layout.
+            rotary.Error: what rotary.rotate_qk and rotary.Table raise; SHAPE if there is no layout.
         """
         layout = self.layout if layout is None else layout
         if layout is None:
@@ -195,20 +181,22 @@ class RotaryEmbedding(torch.nn.Module):
         return range(offset, offset + tokens)
 
     def extra_repr(self) -> str:
-        told = "" if self.layout is None else f", layout={self.layout!r}"
         rope = f"{self._start!r}, learned='mixed'" if self._start is not None else repr(self.rope)
-        return f"{rope}{told}" + (f", first={self.first}" if self.first else "")
+        layout = "" if self.layout is None else f", layout={self.layout!r}"
+        return rope + layout + (f", first={self.first}" if self.first else "")
 
 
-# ---- learned="mixed": where the directions begin, and the rows that they make ----
+# ---- learned="mixed": the initial directions, and the rows of the learned ones ----
 
 
 def _mixed_rope(
     *, head_dim: int, heads: int, rotary_dim: int = 0, base: float = 10.0, phase: Any = False,
     generator: torch.Generator | None, **words: Any,
 ) -> Rope:  # fmt: skip
-    """The distribution of rope-vit (arXiv:2403.13298) and of timm's RotaryEmbeddingMixed: pairs i and i + pairs / 2 of
-    a head have the speed base^(-2i / pairs), along two directions at a right angle, drawn separately for each head.
+    """A rope of random directions, as rope-vit (arXiv:2403.13298) and timm's RotaryEmbeddingMixed draw them.
+
+    Pairs i and i + pairs / 2 of a head have the speed base^(-2i / pairs), along two directions at a right angle, which
+    are drawn for each head.
     """
     pairs, where = (rotary_dim or head_dim) // 2, "cpu" if generator is None else generator.device
     if "scaling" in words:
@@ -227,8 +215,8 @@ def _start_of(source: Rope | Frequencies) -> Frequencies:
     """The initial values of the parameters."""
     start = frequencies(source) if isinstance(source, Rope) else source
     if start.summed_axes == 0 or start.xpos.scale != 0:
-        told = "[axes, pairs] or [heads, axes, pairs], and no xpos"
-        fail("SHAPE", "RotaryEmbedding", f"what learns must have an inv_freq {told}, but got {start!r}")
+        rule = "what learns must have an inv_freq [axes, pairs] or [heads, axes, pairs], and no xpos"
+        fail("SHAPE", "RotaryEmbedding", f"{rule}, but got {start!r}")
     return start
 
 
@@ -244,8 +232,8 @@ def _tensor(doubles: bytes) -> Tensor:
 
 
 def _learned_rows(positions: Any, inv_freq: Tensor, phase: Tensor | None, start: Frequencies) -> tuple[Tensor, Tensor]:
-    """cos and sin [batch, tokens, heads, pairs], computed by torch in float64 and differentiable; float64 if
-    inv_freq is, else float32.
+    """cos and sin [batch, tokens, heads, pairs] by torch in float64, differentiable; rounded to float32 unless inv_freq
+    is float64.
     """
     places = torch.as_tensor(positions, device=inv_freq.device).double()
     if places.dim() not in (2, 3) or places.shape[0] != start.summed_axes:

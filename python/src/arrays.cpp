@@ -10,7 +10,7 @@ namespace rotary::python {
 
 namespace {
 
-// The facts of a type, or of a dtype of numpy, each of which is one object; ml_dtypes' too.
+// The facts that are known of a type of arrays, or of a dtype of numpy or ml_dtypes, each of which is one object.
 struct Known {
   Ref object = {};
   Kind kind = Kind::other;
@@ -20,13 +20,13 @@ struct Known {
 auto& known_objects = *new std::unordered_map<PyObject*, Known>;  // never destroyed: Python may have ended
 
 const Known& keep(PyObject* object, Known known) {
-  // A program may make types all the time. The functions that their end calls find the map empty.
+  // A program may make new types all the time. Code that runs when one of them ends finds the map empty already.
   if (known_objects.size() > 100) std::unordered_map<PyObject*, Known>().swap(known_objects);
   known.object = Ref::borrowed(object);
   return known_objects[object] = std::move(known);
 }
 
-// ---- whose array an object is ----
+// ---- the library of an array ----
 
 const dlpack::ExchangeApi* find_exchange(PyObject* type) {
   const Ref capsule = attribute_or_null(type, "__dlpack_c_exchange_api__");
@@ -44,15 +44,16 @@ const Known& known(PyObject* object) {
   return keep(type, {.kind = static_cast<Kind>(integer_of(kind.get(), "kind")), .exchange = find_exchange(type)});
 }
 
-// The function inside numpy.empty_like that runs when no other library overrides it, in half the time; without one,
-// numpy.empty_like.
+// The function inside numpy.empty_like, which takes half the time and runs where no other library overrides it; if
+// there is none, numpy.empty_like.
 Ref numpy_empty_like() {
   Ref function = module_function("numpy", "empty_like");
   Ref inside = attribute_or_null(function.get(), "_implementation");
   return inside ? std::move(inside) : std::move(function);
 }
 
-// Else (a broadcast array, for one) a new array in the order of the strides would have another innermost dimension.
+// If it is not, as in a broadcast array, a new array in the order of the strides would have another innermost
+// dimension.
 bool head_dim_is_innermost(const ArrayView& view) {
   const auto item = static_cast<std::int64_t>(bits_of(view.type) / 8);
   for (std::size_t d = 0; d + 1 < static_cast<std::size_t>(view.ndim); ++d) {
@@ -63,12 +64,16 @@ bool head_dim_is_innermost(const ArrayView& view) {
 
 // ---- DLPack and buffers ----
 
-constexpr dlpack::Version newest{1, 1};  // that this file reads
+constexpr dlpack::Version newest{1, 1};  // the newest version that this file reads
 
-// kind: 'f', 'i', 'u' or 'b', as numpy's; size in bytes. Empty for another.
+// The element type of numpy's kind ('f', 'i', 'u', 'b') and size in bytes; empty for others.
 std::optional<ElementType> element_type_of(char kind, std::int64_t size) {
-  if (std::string_view("fiub").find(kind) == std::string_view::npos || size < 1 || size > 8) return std::nullopt;
-  return files::find_numpy_type(std::string{kind, static_cast<char>('0' + size)});
+  using enum ElementType;
+  for (const ElementType type : {f16, f32, f64, i8, i16, i32, i64, u8, u16, u32, u64, boolean}) {
+    const char letter = type == boolean ? 'b' : static_cast<char>(*name(type) - 'A' + 'a');
+    if (kind == letter && size * 8 == bits_of(type)) return type;
+  }
+  return std::nullopt;
 }
 
 [[noreturn]] void refuse_type(const char* name, const std::string& got) {
@@ -89,7 +94,7 @@ std::optional<ElementType> type_of(const dlpack::DataType& type) {
   return type.code < kinds.size() ? element_type_of(kinds[type.code], type.bits / 8) : std::nullopt;
 }
 
-// Null: the object has no __dlpack__.
+// Null if the object has no __dlpack__.
 Ref capsule_of(PyObject* object) {
   const Ref method = attribute_or_null(object, "__dlpack__");
   if (!method) return {};
@@ -97,18 +102,18 @@ Ref capsule_of(PyObject* object) {
   const Ref words = checked(Py_BuildValue("{s:(II)}", "max_version", newest.major, newest.minor));
   Ref capsule(PyObject_Call(method.get(), nothing.get(), words.get()));
   if (capsule || PyErr_ExceptionMatches(PyExc_TypeError) == 0) return checked(capsule.release());
-  PyErr_Clear();  // from before there were versions
+  PyErr_Clear();  // a __dlpack__ that knows no versions
   return checked(PyObject_Call(method.get(), nothing.get(), nullptr));
 }
 
-// The capsule from the function that torch's __dlpack__ calls in the end: __dlpack__ takes 2 us more, and refuses a
+// The capsule, by the function that torch's __dlpack__ calls in the end: __dlpack__ takes 2 us more, and refuses a
 // tensor with requires_grad even where no gradient is recorded.
 Ref capsule_of_torch(PyObject* object) {
   static PyObject* const make = module_function("torch._C", "_to_dlpack").release();
   return checked(PyObject_CallFunctionObjArgs(make, object, nullptr));
 }
 
-// ---- numpy's arrays: by their array struct, or by the object, once an ndarray was seen to agree ----
+// ---- numpy's arrays: by their array struct, or by the object itself once an ndarray has agreed with its struct ----
 
 // The content of the capsule __array_struct__ (PyArrayInterface of numpy's manual).
 struct ArrayStruct {
@@ -124,7 +129,7 @@ struct ArrayStruct {
 };
 constexpr int not_swapped = 0x200, writeable = 0x400;
 
-// How an ndarray begins: what every extension of numpy 1 and 2 is compiled with.
+// The first members of an ndarray, which every extension for numpy 1 and 2 is compiled with.
 struct ArrayObject {
   PyObject_HEAD void* data;
   int ndim;
@@ -135,7 +140,7 @@ struct ArrayObject {
   int flags;
 };
 
-// ml_dtypes' bfloat16 is a type of its own, which neither buffers nor DLPack carry.
+// Neither buffers nor DLPack can describe ml_dtypes' bfloat16.
 bool is_bfloat16(PyObject* dtype) {
   const Ref word = checked(PyObject_GetAttrString(dtype, "name"));
   return view_of(word.get(), "dtype.name") == "bfloat16";
@@ -150,7 +155,7 @@ bool says_the_same(PyObject* object, const ArrayStruct& seen, const PyObject* dt
                              std::equal(seen.strides, seen.strides + seen.ndim, array.strides)));
 }
 
-// The type numpy.ndarray, set once an array of two dimensions or more was seen to be an ArrayObject.
+// The type numpy.ndarray, once an array of two dimensions or more has proved to be an ArrayObject.
 PyTypeObject* proved = nullptr;
 bool disproved = false;
 
@@ -198,7 +203,7 @@ bool ArrayView::from_exchange(PyObject* object) {
   return true;
 }
 
-// The capsule is not consumed: it frees the tensor when it goes.
+// Does not consume the capsule, which frees the tensor when it ends.
 bool ArrayView::from_capsule(PyObject* object) {
   owner_ = kind == Kind::torch ? capsule_of_torch(object) : capsule_of(object);
   if (!owner_) return false;
@@ -214,7 +219,7 @@ bool ArrayView::from_capsule(PyObject* object) {
   }
   const auto* tensor = static_cast<dlpack::Managed*>(PyCapsule_GetPointer(owner_.get(), "dltensor"));
   if (tensor == nullptr) throw Raised{};
-  read_only = kind == Kind::jax;  // whose arrays are never written to
+  read_only = kind == Kind::jax;  // JAX's arrays are never written to
   take(tensor->tensor);
   return true;
 }
@@ -242,7 +247,7 @@ bool ArrayView::from_buffer(PyObject* object) {
   return true;
 }
 
-// A reader of a torch tensor's memory must not miss the bits that torch keeps beside it.
+// Refuses a tensor of torch whose memory alone does not show its values or its gradient.
 void ArrayView::check_guards(PyObject* object) const {
   static PyObject* const grad_word = PyUnicode_InternFromString("requires_grad");
   static PyObject* const negative_word = PyUnicode_InternFromString("is_neg");
@@ -360,10 +365,10 @@ Ref empty_like(PyObject* object, const ArrayView& view) {
   return checked(PyObject_CallFunctionObjArgs(make.get(), type.get(), shape.get(), like, nullptr));
 }
 
-Ref finished(Ref made, Kind kind) {
-  if (kind != Kind::jax) return made;
+Ref finished(Ref array, Kind kind) {
+  if (kind != Kind::jax) return array;
   const Ref convert = module_function("jax.numpy", "asarray");
-  return checked(PyObject_CallFunctionObjArgs(convert.get(), made.get(), nullptr));
+  return checked(PyObject_CallFunctionObjArgs(convert.get(), array.get(), nullptr));
 }
 
 }  // namespace rotary::python

@@ -1,5 +1,5 @@
 // Views of the caller's arrays without a copy, by numpy's array struct, DLPack's C exchange API, __dlpack__ or the
-// buffer protocol; the library of an array, and new arrays of that library.
+// buffer protocol; and new arrays of the same library.
 #pragma once
 
 #include <cstring>
@@ -7,7 +7,6 @@
 
 #include "python.h"
 #include "rotary/tensors.h"
-#include "tensors/formats.h"
 
 namespace rotary::python {
 
@@ -66,16 +65,16 @@ struct ExchangeApi {
 
 inline constexpr int most_dimensions = 8;
 
-// The library of an array, and so of a result; rotary._memory.kind_of has the same numbers.
+// The library of an array and of a result. rotary._memory.kind_of has the same numbers.
 enum class Kind : std::uint8_t { numpy, torch, jax, traced, other };  // traced: a JAX array without numbers
 
-// The memory of the elements; an array in other memory is refused.
+// The memory in which an array must be.
 enum class Memory : std::uint8_t { cpu, cuda };
 
 class ArrayView {
  public:
-  // name: of the argument, in errors. Throws Error DTYPE, DEVICE, SHAPE (too many dimensions); TypeError if it is no
-  // array; with `guards` TORCH for a tensor whose memory is not enough (a gradient to record, a negative view).
+  // name: the argument's name in errors. Throws DTYPE, DEVICE, SHAPE (too many dimensions), TypeError if the object is
+  // no array, and with `guards` TORCH for a tensor whose memory is not enough (a gradient to record, a negative view).
   ArrayView(PyObject* object, const char* name, bool guards = true, Memory memory = Memory::cpu);
   ArrayView(const ArrayView&) = delete;
   ArrayView& operator=(const ArrayView&) = delete;
@@ -102,7 +101,7 @@ class ArrayView {
   bool from_capsule(PyObject* object);
   bool from_buffer(PyObject* object);
   void take(const dlpack::Tensor& tensor);
-  // steps: strides in units of that many bytes; null: row-major, as for a ctypes array. type must be set before.
+  // steps: the strides in units of `unit` bytes; null for row-major. type must be set before.
   template <class Integer>
   void set_dimensions(int count, const Integer* sizes, const Integer* steps, std::int64_t unit) {
     if (count > most_dimensions) fail(Code::SHAPE, name_, "an array must have at most 8 dimensions but got ", count);
@@ -140,7 +139,7 @@ void for_each_row(const ArrayView& view, const Visit& visit) {
   }
 }
 
-// Calls body(T()) for the type T of the elements: a C++ number, f16 or bf16; a byte for bools.
+// Calls body(T()) for the type T of the elements: a C++ number, f16 or bf16; std::uint8_t for bools.
 template <class Body>
 void with_type_of(const ArrayView& view, const Body& body) {
   const ElementType type = view.type == ElementType::boolean ? ElementType::u8 : view.type;
@@ -171,11 +170,9 @@ inline double real(bf16 element) { return static_cast<double>(to_float(element))
 
 std::string type_word(ElementType);  // "float64", as in Python's libraries
 
-using files::is_float;
-
-// A new uninitialised array of the same library, element type and shape; for JAX and other libraries one of numpy.
+// A new uninitialised array of the same library, element type and shape; of numpy for JAX and other libraries.
 // Throws DTYPE if numpy is not installed, or has no such type.
 Ref empty_like(PyObject* object, const ArrayView& view);
-Ref finished(Ref made, Kind kind);  // the object to return to the caller
+Ref finished(Ref array, Kind kind);  // the array that empty_like made, as one of the library `kind`
 
 }  // namespace rotary::python

@@ -1,4 +1,4 @@
-// rotary.Error, the translation of C++ exceptions, and text.
+// rotary.Error, C++ exceptions as Python's, and conversions of text and integers.
 #include <exception>
 #include <new>
 
@@ -27,14 +27,13 @@ void set_error(Code code, std::string_view sentence) {
 
 }  // namespace
 
-int add_error_type(PyObject* module) {
+void add_error_type(PyObject* module) {
   if (the_error == nullptr) {
-    Ref members(Py_BuildValue("{s:s}", "code", "INTERNAL"));
-    if (!members) return -1;
-    the_error = PyErr_NewExceptionWithDoc("rotary.Error", error_doc, PyExc_ValueError, members.get());
-    if (the_error == nullptr) return -1;
+    const Ref members = checked(Py_BuildValue("{s:s}", "code", "INTERNAL"));
+    the_error =
+        checked(PyErr_NewExceptionWithDoc("rotary.Error", error_doc, PyExc_ValueError, members.get())).release();
   }
-  return PyModule_AddObjectRef(module, "Error", the_error);
+  checked(PyModule_AddObjectRef(module, "Error", the_error));
 }
 
 void set_current_exception() noexcept {
@@ -90,16 +89,16 @@ std::string_view view_of(PyObject* text, const char* what) {
   return {letters, static_cast<std::size_t>(size)};
 }
 
-std::string text_of(PyObject* text, const char* what) { return std::string(view_of(text, what)); }
+std::string string_of(PyObject* text, const char* what) { return std::string(view_of(text, what)); }
 
 std::string type_name(PyObject* object) {
   const Ref name = checked(PyType_GetName(Py_TYPE(object)));
-  return text_of(name.get(), "__name__");
+  return string_of(name.get(), "__name__");
 }
 
 std::string repr_of(PyObject* object) {
   const Ref text = checked(PyObject_Repr(object));
-  std::string letters = text_of(text.get(), "repr");
+  std::string letters = string_of(text.get(), "repr");
   constexpr std::size_t most = 60;
   if (letters.size() > most) letters = letters.substr(0, most) + "...";
   return letters;

@@ -6,7 +6,7 @@ namespace rotary::python {
 
 namespace {
 
-// A copy, rounded to f32.
+// A copy of the elements, rounded to f32.
 std::vector<float> copied(const ArrayView& view) {
   std::vector<float> values(static_cast<std::size_t>(view.elements()));
   float* to = values.data();
@@ -36,10 +36,10 @@ void keep_one_of_two(ArrayView& rows, std::string_view doubled, const char* oper
   if (doubled == "neighbours") rows.strides[last] *= 2;
 }
 
-// How the columns of cos and of sin repeat, bit for bit: "halves", "neighbours", "both" or "even" (each row is one
-// number, as at position 0, and shows nothing); "" if they do not.
+// How the columns of cos and of sin repeat, bit for bit: "halves", "neighbours", "both", or "" if they do not. "even"
+// if each row is one number, as at position 0, which shows nothing.
 const char* doubling(const ArrayView& cos, const ArrayView& sin) {
-  // Whether `count` columns, `next` apart, equal those at the distance `second` from them.
+  // Whether each of `count` columns, which are `next` apart, equals the column `second` behind it.
   const auto repeat = [&](std::int64_t count, std::int64_t second, std::int64_t next) {
     bool same = true;
     for (const ArrayView* view : {&cos, &sin}) {
@@ -61,7 +61,7 @@ const char* doubling(const ArrayView& cos, const ArrayView& sin) {
 
 Ref get_doubling(PyObject* operation, PyObject* c, PyObject* s) {
   const ArrayView cos(c, "cos"), sin(s, "sin");
-  check_rows(cos, sin, text_of(operation, "operation").c_str());
+  check_rows(cos, sin, string_of(operation, "operation").c_str());
   return checked(Py_BuildValue("(sL)", doubling(cos, sin), static_cast<long long>(cos.columns())));
 }
 

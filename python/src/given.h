@@ -1,4 +1,4 @@
-// The rows for a rotation, from a rotary.Table or the caller's arrays.
+// The rows of cos and sin for a rotation, from a rotary.Table or from the caller's arrays.
 #pragma once
 
 #include <vector>
@@ -8,11 +8,12 @@
 
 namespace rotary::python {
 
-// object: a rotary.Table, a tuple (cos, sin, pairing, doubled), or an object whose attribute _rows is such a tuple.
-// cos and sin: floats [tokens, columns], [batch, tokens, columns] or [batch, tokens, heads, columns] of any strides;
-// doubled: "" (one column for each pair), "halves" (columns i and i + pairs are one) or "neighbours" (2i and 2i + 1),
-// of which the first is read. Contiguous rows in f32 are read where they lie if `borrows`, else copied, because an
-// array that is written to may share their memory. Throws TypeError for anything else, SHAPE, DTYPE, PAIRING, VALUE.
+// object is a rotary.Table, a tuple (cos, sin, pairing, doubled), or has such a tuple as its attribute _rows. cos and
+// sin are floats [tokens, columns], [batch, tokens, columns] or [batch, tokens, heads, columns] of any strides. doubled
+// is "" (one column for each pair), "halves" (columns i and i + pairs are equal) or "neighbours" (2i and 2i + 1 are);
+// of two equal columns the first is read. With `borrows` contiguous rows in f32 are read where they lie; else they are
+// copied, because an array that is written to may share their memory. Throws SHAPE, DTYPE, PAIRING, VALUE, and
+// TypeError for other objects.
 class GivenTable {
  public:
   GivenTable(PyObject* object, const char* operation, bool borrows);
@@ -28,14 +29,14 @@ class GivenTable {
   std::vector<float> cos_, sin_;
   std::optional<Table> own_;
 };
-std::vector<PyMethodDef> rows_methods();  // _doubling
+std::vector<PyMethodDef> rows_methods();
 
 // ---- table_handle.cpp ----
 
-// rotary._core._Rows, the base class of rotary.Table. Its attributes _torch_cos, _torch_sin and _torch_copies are made
-// by rotary._torch.tables.tensors_of on first use: torch.compile follows an attribute of C that is a tensor.
+// Adds rotary._core._Rows, the base class of rotary.Table. Its attributes _torch_cos, _torch_sin and _torch_copies come
+// from rotary._torch.tables.tensors_of on first use: torch.compile follows an attribute of C that is a tensor.
 void add_rows_type(PyObject* module);
-const Table* table_or_null(PyObject* object);  // null if it is no such table
-std::vector<PyMethodDef> table_methods();      // _rows_at, _between, _rows_of, _memory, _dlpack
+const Table* table_or_null(PyObject* object);  // null if the object is no rotary.Table
+std::vector<PyMethodDef> table_methods();
 
 }  // namespace rotary::python

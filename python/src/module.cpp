@@ -1,4 +1,4 @@
-// rotary._core: the module.
+// The module rotary._core.
 
 #include "module.h"
 #include "given.h"
@@ -77,7 +77,7 @@ PyMODINIT_FUNC PyInit__core() {
   definition.m_methods = methods_of_module.data();
   return guarded([] {
     Ref module = checked(PyModule_Create(&definition));
-    checked(add_error_type(module.get()));
+    add_error_type(module.get());
     add_rows_type(module.get());
     checked(PyModule_AddStringConstant(module.get(), "__version__", rotary::version()));
     return module;

@@ -1,4 +1,4 @@
-// The threads of large calls, and the release of the GIL; and the functions of the other files for module.cpp.
+// The threads of large calls, and the functions of the other files for module.cpp.
 #pragma once
 
 #include <vector>
@@ -8,14 +8,14 @@
 
 namespace rotary::python {
 
-// The bytes from which a call is long enough to let other Python threads run, and to use several threads.
+// From so many bytes on a call lets other threads of Python run, and uses several threads itself.
 inline constexpr std::int64_t table_is_large = 16 * 1024;
 inline constexpr std::int64_t heads_are_large = 64 * 1024;
 
-// The work of a call. It is made and used with the GIL; its executor needs no GIL.
+// The work of a call: whether it is large, and its threads. It needs the GIL, its executor does not.
 class Work {
  public:
-  // kind: for torch's tensors the number of threads is torch's, unless set_num_threads() was called.
+  // With Kind::torch the number of threads is torch's, unless set_num_threads() was called.
   Work(std::int64_t bytes, std::int64_t large_from, Kind kind = Kind::other);
   bool large() const noexcept { return large_; }
   const Executor& executor() const noexcept { return pool_ ? *pool_ : serial(); }
@@ -27,7 +27,7 @@ class Work {
 
 Ref set_num_threads(PyObject* count);
 Ref get_num_threads();
-// For the child of a fork, which has the pool's memory without its threads: makes a new pool, and leaves the old one
+// Makes new pools in the child of a fork, which has the memory of the old ones without their threads, and leaves these
 // untouched.
 Ref forget_threads();
 

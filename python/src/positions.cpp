@@ -90,7 +90,7 @@ PositionSet positions_from(PyObject* object, int axes, bool bools) {
 
 namespace {
 
-// (memory, type, shape), as rotary._memory.view takes them.
+// The memory, type and shape, which rotary._memory.view takes.
 template <class Value>
 Ref array_of(const std::vector<Value>& values, const Integers& shape = {}) {
   const Integers flat = {static_cast<std::int64_t>(values.size())};
@@ -103,20 +103,20 @@ Ref array_of(const PositionSet& set) {
   return set.reals.empty() ? array_of(set.integers, set.shape()) : array_of(set.reals, set.shape());
 }
 
-// A tuple of them.
+// A tuple of arrays of one shape.
 template <class... Values>
 Ref arrays_of(const Integers& shape, const std::vector<Values>&... values) {
   return checked(PyTuple_Pack(sizeof...(values), array_of(values, shape).get()...));
 }
 
-// Integers, or bools, of an array or lists.
+// The argument `word`: integers or bools.
 PositionSet integers_of(const Words& words, const char* word) {
   PositionSet given = positions_from(words.needed(word), 1, /*bools=*/true);
   if (!given.reals.empty()) fail(Code::DTYPE, positions_operation, word, " must hold integers but got floats");
   return given;
 }
 
-// (positions, deltas or None, notes as JSON). config: a path, or JSON.
+// Positions, deltas or None, and the notes as JSON. config: a path, or JSON.
 Ref make_model_positions(PyObject* config, PyObject* dict) {
   const Words words{dict};
   ModelInputs inputs;
@@ -154,15 +154,15 @@ Ref make_model_positions(PyObject* config, PyObject* dict) {
     inputs.seconds_per_grid = given.reals;
     if (given.reals.empty()) inputs.seconds_per_grid.assign(given.integers.begin(), given.integers.end());
   }
-  ModelPositions made = model_positions(text_of(config, "config"), inputs);
-  if (shape.size() == 1 && made.positions.axes == 1) made.positions.batched = false;
-  const Integers whole(made.deltas.begin(), made.deltas.end());
-  Ref deltas = made.deltas.empty() ? none() : made.real_deltas ? array_of(made.deltas) : array_of(whole);
-  return checked(Py_BuildValue("(NNN)", array_of(made.positions).release(), deltas.release(),
-                               text_of(files::Json(made.notes)).release()));
+  ModelPositions found = model_positions(string_of(config, "config"), inputs);
+  if (shape.size() == 1 && found.positions.axes == 1) found.positions.batched = false;
+  const Integers whole(found.deltas.begin(), found.deltas.end());
+  Ref deltas = found.deltas.empty() ? none() : found.real_deltas ? array_of(found.deltas) : array_of(whole);
+  return checked(Py_BuildValue("(NNN)", array_of(found.positions).release(), deltas.release(),
+                               new_json(Json(found.notes)).release()));
 }
 
-// name: of a function of rotary.positions; dict: its arguments.
+// Calls a function of rotary.positions. name: its name; dict: its arguments.
 Ref make_positions(PyObject* name, PyObject* dict) {
   const Words words{dict};
   const std::string_view function = view_of(name, "function");
@@ -181,12 +181,12 @@ Ref make_positions(PyObject* name, PyObject* dict) {
   if (function == "dual_chunk" || function == "self_extend") {
     const PositionSet given = integers("positions");
     if (function == "self_extend") {
-      const auto made = self_extend_positions(given.integers, number("group"), number("window"));
-      return arrays_of(given.shape(), made.query, made.key);
+      const auto found = self_extend_positions(given.integers, number("group"), number("window"));
+      return arrays_of(given.shape(), found.query, found.key);
     }
-    const auto made = dual_chunk_positions(given.integers, number("chunk"), number("local"));
-    return arrays_of(given.shape(), made.key, made.same, made.before, made.far, made.before_critical,
-                     made.far_critical);
+    const auto found = dual_chunk_positions(given.integers, number("chunk"), number("local"));
+    return arrays_of(given.shape(), found.key, found.same, found.before, found.far, found.before_critical,
+                     found.far_critical);
   }
   const Split split = parse_split(words.text("split"));
   const Integers bounds = integers("cu_seqlens").integers;

@@ -8,6 +8,7 @@
 #include <Python.h>
 
 #include <array>
+#include <concepts>
 #include <cstddef>
 #include <cstdint>
 #include <initializer_list>
@@ -16,9 +17,22 @@
 #include <utility>
 
 #include "rotary/error.h"
-#include "values/fail.h"
 
 namespace rotary::python {
+
+// The concatenated parts: texts and integers.
+inline std::string letters_of(std::string_view text) { return std::string(text); }
+inline std::string letters_of(std::integral auto number) { return std::to_string(number); }
+template <class... Parts>
+std::string sentence_of(const Parts&... parts) {
+  return (letters_of(parts) + ... + std::string());
+}
+
+// Throws Error(code, operation, rule), with the rule in parts.
+template <class... Parts>
+[[noreturn]] void fail(Code code, std::string_view operation, const Parts&... rule) {
+  throw Error(code, operation, sentence_of(rule...));
+}
 
 // An owned reference.
 class Ref {
@@ -45,7 +59,7 @@ class Ref {
 // Thrown if a Python exception is set; guarded() passes it on.
 struct Raised {};
 
-// Checks the result of a call of the C API, which is null if it raised.
+// Checks the result of a call of the C API, which is null or negative if the call raised.
 inline Ref checked(PyObject* owned) {
   if (owned == nullptr) throw Raised{};
   return Ref(owned);
@@ -70,13 +84,13 @@ class Buffer {
 [[noreturn]] void raise_type_error(const std::string& sentence);
 template <class... Parts>
 [[noreturn]] void raise_type_error(const Parts&... parts) {
-  raise_type_error(detail::sentence_of(parts...));
+  raise_type_error(sentence_of(parts...));
 }
 
-// Raises the error of check_word in rotary/_words.py for such a word.
+// Raises the error of check_word in rotary/_words.py for the word.
 [[noreturn]] void refuse_word(const char* name, const char* operation, PyObject* word);
 
-int add_error_type(PyObject* module);
+void add_error_type(PyObject* module);
 void set_current_exception() noexcept;  // for the C++ exception that is being handled
 
 // Runs body, which returns a new reference or throws.
@@ -97,7 +111,7 @@ void* slot(Function* function) {
   return reinterpret_cast<void*>(function);
 }
 
-// The method of that name: a function of objects, all passed by position, that returns a new one.
+// The method of that name. The function takes objects, all by position, and returns a new one.
 template <auto function>
 PyMethodDef method(const char* name, const char* doc = nullptr) {
   return [&]<class... Objects>(Ref (*)(Objects...)) -> PyMethodDef {
@@ -118,7 +132,7 @@ inline PyObject* or_null(PyObject* given) { return given == Py_None ? nullptr : 
 Ref module_function(const char* module_name, const char* name);
 Ref attribute_or_null(PyObject* object, PyObject* name);  // null if the object has none
 Ref attribute_or_null(PyObject* object, const char* name);
-std::string text_of(PyObject* text, const char* what);  // a str's text; TypeError names `what`
+std::string string_of(PyObject* text, const char* what);  // a str's text; TypeError names `what`
 std::string_view view_of(PyObject* text, const char* what);
 std::string type_name(PyObject* object);
 std::string repr_of(PyObject* object);  // shortened

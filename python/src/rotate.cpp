@@ -1,5 +1,5 @@
-// The functions that rotate: rotary/_rotating.py and rotary/_torch call them. operation: the caller's name, in errors;
-// out: None for a new array, x itself to rotate in place.
+// The functions that rotate, which rotary/_rotating.py and rotary/_torch call. operation is the name of the caller's
+// function for errors. out is None for a new array, and x itself to rotate in place.
 
 #include <limits>
 
@@ -12,10 +12,8 @@ namespace rotary::python {
 
 namespace {
 
-// ---- heads: an array, and a word for its dimensions ----
-
-// "bthd", "bhtd", "tbhd", "thd", "htd", "td", "hd", ...: b batch, t tokens, h heads in any order and each at most once,
-// then d head_dim. A missing dimension has size 1.
+// The word for the dimensions of an array, "bthd", "bhtd", "thd", "td", ...: b batch, t tokens and h heads in any
+// order, each at most once, then d head_dim. A missing dimension has size 1.
 class LayoutWord {
  public:
   // Throws SHAPE, also for None.
@@ -94,9 +92,9 @@ class LayoutWord {
 
 // ---- on the CPU ----
 
-// The arguments beside the tensors.
+// The arguments of a rotation beside its tensors.
 struct How {
-  // out: None, or the array of the result, whose memory might be that of the rows.
+  // out: None, or the array of the result, which may share the memory of the rows.
   How(PyObject* word, PyObject* out, PyObject* table_object, PyObject* layout_word, PyObject* first_element,
       PyObject* direction_word, PyObject* stores_word)
       : operation(view_of(word, "operation").data()),  // a str, which ends with a zero
@@ -128,7 +126,6 @@ struct How {
 // One tensor of a call: the array that is read, and the array of the result.
 class Operand {
  public:
-  // out: None for a new array; x itself: in place.
   Operand(PyObject* x, PyObject* out, const char* name, const How& how) : name_(name), seen_(x, name) {
     how.layout.check_type(seen_, name);
     const bool given = out != Py_None;
@@ -157,7 +154,7 @@ class Operand {
   std::optional<ArrayView> out_;
 };
 
-// kv_heads is read only for the packed tensor of the operations rotate_qkv and rotate_qkv_.
+// kv_heads is read in the operations rotate_qkv and rotate_qkv_ only, whose tensor is packed.
 Ref rotate_one(PyObject* word, PyObject* x, PyObject* table, PyObject* layout, PyObject* out, PyObject* first,
                PyObject* direction, PyObject* stores, PyObject* kv_heads) {
   const How how(word, out, table, layout, first, direction, stores);
@@ -175,7 +172,8 @@ Ref rotate_one(PyObject* word, PyObject* x, PyObject* table, PyObject* layout, P
   return operand.result();
 }
 
-// given: None, or floats [tokens] or [batch, tokens] of q; copied, as an array that is written to may share the memory.
+// The factors of q's tokens. given: None, or floats [tokens] or [batch, tokens]. They are copied, because an array that
+// is written to may share their memory.
 std::vector<float> factors_of(const How& how, PyObject* given, const Layout& q) {
   std::vector<float> factors;
   if (given == Py_None) return factors;
@@ -217,7 +215,7 @@ constexpr const char* gpu_operation = "rotate";
 
 Ref gpu_built() { return Ref(PyBool_FromLong(gpu::built() ? 1 : 0)); }
 
-// A view of rows in the device's memory, which is not copied. The caller has checked them.
+// A view of rows in the device's memory, without a copy. The caller has checked them.
 gpu::Table table_of(const ArrayView& cos, const ArrayView& sin, PyObject* pairing) {
   const auto rank = static_cast<std::size_t>(cos.ndim);
   const int batch = rank > 2 ? static_cast<int>(cos.shape[0]) : 1;
@@ -227,7 +225,7 @@ gpu::Table table_of(const ArrayView& cos, const ArrayView& sin, PyObject* pairin
                             cos.shape[rank > 3 ? 1 : rank - 2], batch, heads);
 }
 
-// One tensor of a call, and where its result goes, from the element `first` of each head on.
+// One tensor of a call and the tensor of its result, both from the element `first` of each head on.
 struct DeviceOperand {
   DeviceOperand(PyObject* in, PyObject* out, const char* name, const LayoutWord& layout, int first)
       : from(in, name, false, Memory::cuda),
@@ -240,8 +238,8 @@ struct DeviceOperand {
   InOut pair;
 };
 
-// k and k_out may be None; cos and sin are f32, contiguous, one column for each pair; stream is a cudaStream_t as an
-// int, of the current device. Elements of a head before `first` are not written.
+// k and k_out may be None. cos and sin are f32 and contiguous, with one column for each pair. stream is a cudaStream_t
+// of the current device as an int. Elements of a head before `first` are not written.
 Ref gpu_rotate(PyObject* q, PyObject* k, PyObject* q_out, PyObject* k_out, PyObject* cos, PyObject* sin,
                PyObject* pairing, PyObject* word, PyObject* first_element, PyObject* backward, PyObject* stream) {
   const LayoutWord layout(word, gpu_operation);

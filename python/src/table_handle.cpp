@@ -3,7 +3,6 @@
 #include <cstring>
 
 #include "module.h"
-#include "table/positions.h"
 #include "values.h"
 
 namespace rotary::python {
@@ -16,8 +15,8 @@ using SharedTable = std::shared_ptr<const Table>;
 
 struct RowsObject {
   PyObject_HEAD SharedTable table;
-  std::span<const float> shown;  // as a buffer: of what _memory() gives
-  PyObject* torch;               // the tensors of torch_rows(), or null
+  std::span<const float> shown;  // cos or sin, in an object that _memory() returns: its buffer
+  PyObject* torch;               // the tuple of torch_rows(), or null
 };
 
 PyTypeObject* rows_type = nullptr;
@@ -25,10 +24,10 @@ PyTypeObject* rows_type = nullptr;
 RowsObject& object_of(PyObject* self) { return *reinterpret_cast<RowsObject*>(self); }
 
 Ref new_rows(PyTypeObject* type, SharedTable table, std::span<const float> shown = {}) {
-  Ref made = checked(PyType_GenericAlloc(type, 0));
-  std::construct_at(&object_of(made.get()).table, std::move(table));
-  std::construct_at(&object_of(made.get()).shown, shown);
-  return made;
+  Ref rows = checked(PyType_GenericAlloc(type, 0));
+  std::construct_at(&object_of(rows.get()).table, std::move(table));
+  std::construct_at(&object_of(rows.get()).shown, shown);
+  return rows;
 }
 
 // [tokens, pairs], [batch, tokens, pairs] or [batch, tokens, heads, pairs].
@@ -38,7 +37,7 @@ std::vector<std::int64_t> shape_of(const Table& table, bool batched) {
   return {table.tokens(), table.pairs()};
 }
 
-// (the table, its shape, its pairing)
+// The table, its shape and its pairing.
 Ref rows_and_state(PyObject* type, Table table, bool batched) {
   const std::vector<std::int64_t> shape = shape_of(table, batched);
   const char* pairing = name(table.pairing());
@@ -49,22 +48,21 @@ Ref rows_and_state(PyObject* type, Table table, bool batched) {
 
 Ref create_rows_of(PyObject* type, PyObject* operation, PyObject* rows, PyObject* xpos) {
   const GivenTable seen(rows, view_of(operation, "operation").data(), false);
-  Table table(seen.table());
-  detail::RowsAccess::set_xpos(table, is_true(xpos));
+  const Table& one = seen.table();
+  Table table(one.cos(), one.sin(), one.pairs(), one.pairing(), one.batch(), one.heads(), is_true(xpos));
   return rows_and_state(type, std::move(table), seen.batched());
 }
 
-// source: rotary.Frequencies, or a rotary.Rope, for which Dynamic and LongRope use the length, by default that of the
-// positions.
+// Frequencies and positions. source: a rotary.Frequencies, or a rotary.Rope, whose Dynamic or LongRope scaling uses the
+// length, by default that of the positions.
 struct Turning {
   Turning(PyObject* source, PyObject* positions, PyObject* length) : speeds(frequencies_or_null(source)) {
     if (speeds != nullptr && length != Py_None)
       fail(Code::LENGTH, "Table", "length must go to rotary.frequencies(rope, length), which made these frequencies");
     const Rope* rope = speeds == nullptr ? &rope_of(source) : nullptr;
-    at = positions_from(
-        positions, rope ? Frequencies{.axis = rope->axis, .summed_axes = rope->summed_axes}.axes() : speeds->axes());
+    at = positions_from(positions, rope == nullptr ? speeds->axes() : rope->axes());
     if (rope == nullptr) return;
-    speeds = &made.emplace(frequencies(*rope, length == Py_None ? at.length() : integer_of(length, "length")));
+    speeds = &own.emplace(frequencies(*rope, length == Py_None ? at.length() : integer_of(length, "length")));
   }
   Turning(const Turning&) = delete;
   Work work() const {
@@ -73,11 +71,11 @@ struct Turning {
   }
 
   PositionSet at;
-  std::optional<Frequencies> made;
+  std::optional<Frequencies> own;
   const Frequencies* speeds;
 };
 
-// And the positions that it has: type, shape and memory.
+// Returns also the type, shape and memory of the positions.
 Ref create_rows_at(PyObject* type, PyObject* source, PyObject* positions, PyObject* length, PyObject* angles,
                    PyObject* rounding) {
   const Turning turning(source, positions, length);
@@ -136,19 +134,19 @@ int export_buffer(PyObject* self, Py_buffer* view, int flags) {
 
 // ---- torch ----
 
-// (cos, sin) as tensors of torch, and a dict for their copies on other devices.
+// Item `which` of the tuple of cos and sin as torch's tensors and a dict for their copies on other devices.
 PyObject* torch_rows(PyObject* self, void* which) {
   return guarded([&] {
     if (object_of(self).torch == nullptr) {
       const Ref make = module_function("rotary._torch.tables", "tensors_of");
-      Ref made = checked(PyObject_CallFunctionObjArgs(make.get(), self, nullptr));
-      if (object_of(self).torch == nullptr) object_of(self).torch = made.release();
+      Ref tensors = checked(PyObject_CallFunctionObjArgs(make.get(), self, nullptr));
+      if (object_of(self).torch == nullptr) object_of(self).torch = tensors.release();
     }
     return Ref::borrowed(PyTuple_GetItem(object_of(self).torch, *static_cast<Py_ssize_t*>(which)));
   });
 }
 
-// The content of a capsule of DLPack. It keeps the rows and not the table, which keeps the tensors.
+// The content of a capsule of DLPack. It keeps the rows alive and not the Python table, which keeps the tensors.
 struct Exported {
   SharedTable table;
   std::vector<std::int64_t> shape;
@@ -157,23 +155,23 @@ struct Exported {
 
 Ref to_dlpack(PyObject* object, PyObject* which, PyObject* is_batched) {
   const SharedTable& table = shared(object);
-  auto made = std::make_unique<Exported>(Exported{table, shape_of(*table, is_true(is_batched)), {}});
+  auto exported = std::make_unique<Exported>(Exported{table, shape_of(*table, is_true(is_batched)), {}});
   auto* data = const_cast<float*>(rows_of(*table, which).data());
-  made->managed = {{data,
-                    {dlpack::cpu, 0},
-                    static_cast<int>(made->shape.size()),
-                    {dlpack::code_float, 32, 1},
-                    made->shape.data(),
-                    {},
-                    0},
-                   made.get(),
-                   [](dlpack::Managed* tensor) { delete static_cast<Exported*>(tensor->context); }};
-  Ref capsule = checked(PyCapsule_New(&made->managed, "dltensor", [](PyObject* held) {
-    if (PyCapsule_IsValid(held, "dltensor") == 0) return;  // somebody took it
+  exported->managed = {{data,
+                        {dlpack::cpu, 0},
+                        static_cast<int>(exported->shape.size()),
+                        {dlpack::code_float, 32, 1},
+                        exported->shape.data(),
+                        {},
+                        0},
+                       exported.get(),
+                       [](dlpack::Managed* tensor) { delete static_cast<Exported*>(tensor->context); }};
+  Ref capsule = checked(PyCapsule_New(&exported->managed, "dltensor", [](PyObject* held) {
+    if (PyCapsule_IsValid(held, "dltensor") == 0) return;  // its tensor was taken over
     auto* tensor = static_cast<dlpack::Managed*>(PyCapsule_GetPointer(held, "dltensor"));
     tensor->deleter(tensor);
   }));
-  made.release();
+  exported.release();
   return capsule;
 }
 

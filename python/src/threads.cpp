@@ -17,7 +17,8 @@ constexpr std::int64_t most_threads = 1024;
 // Never destroyed: threads may still use the pool when the process ends.
 struct Threads {
   unsigned wanted = 0;                                          // 0: not set
-  std::map<unsigned, std::shared_ptr<const ThreadPool>> pools;  // by their number; torch may want another one
+  std::map<unsigned, std::shared_ptr<const ThreadPool>>
+      pools;  // by their number of threads; torch may want another one
 };
 Threads* threads = new Threads;
 
@@ -44,7 +45,7 @@ thread_local PyThreadState* Unlocked::released_ = nullptr;
 void Unlocked::heed_signals() {
   if (released_ == nullptr) return;
   lock_again(std::exchange(released_, nullptr));
-  const bool stop = PyErr_CheckSignals() != 0;  // which may run a handler in Python, and that a call without the GIL
+  const bool stop = PyErr_CheckSignals() != 0;  // may run a handler in Python, which may call without the GIL
   released_ = PyEval_SaveThread();
   if (stop) throw Raised{};
 }
@@ -54,7 +55,7 @@ Work::Work(std::int64_t bytes, std::int64_t large_from, Kind kind) : large_(byte
   const unsigned count = kind == Kind::torch && threads->wanted == 0 ? wanted_of_torch() : wanted();
   if (count == 1) return;
   auto& pools = threads->pools;
-  if (pools.size() > 1 && !pools.contains(count)) pools.clear();  // calls that use one keep it
+  if (pools.size() > 1 && !pools.contains(count)) pools.clear();  // a call that uses one keeps it alive
   std::shared_ptr<const ThreadPool>& pool = pools[count];
   if (!pool) pool = std::make_shared<const ThreadPool>(count);
   pool_ = pool;

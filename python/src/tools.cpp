@@ -1,25 +1,29 @@
-// rotary.config, and what the program's commands of these names do: check, diagnose, extend, convert, accuracy. Their
-// answers go to Python as JSON.
+// rotary.config, and the program's commands check, diagnose, extend, convert and accuracy. Answers go to Python as
+// JSON.
 #include <algorithm>
 #include <cstring>
 
 #include "module.h"
 #include "rotary/accuracy.h"
+#include "rotary/choice.h"
 #include "rotary/convert.h"
 #include "rotary/diagnose.h"
 #include "rotary/extend.h"
-#include "subject/config_place.h"
-#include "subject/subject.h"
-#include "text/paths.h"
 #include "values.h"
 
 namespace rotary::python {
 
 namespace {
 
+// Text is UTF-8, which on Windows a path of a std::string is not.
+std::filesystem::path path_from(PyObject* text, const char* what) {
+  const std::string_view letters = view_of(text, what);
+  return std::u8string(letters.begin(), letters.end());
+}
+
 // ---- models ----
 
-// pairing: null for none.
+// pairing: may be null.
 ConfigOptions options_of(PyObject* pairing) {
   ConfigOptions options;
   options.words.pairing = "pairing=";
@@ -28,7 +32,7 @@ ConfigOptions options_of(PyObject* pairing) {
   return options;
 }
 
-// The model that `source` names: ("text", JSON), ("path", a file, folder or repository of the Hugging Face cache), or
+// The model of a source, which is ("text", JSON), ("path", a file, folder or repository of the Hugging Face cache), or
 // ("rope", rotary.Rope, first).
 Model model_of(PyObject* source, PyObject* pairing) {
   if (PyTuple_Size(source) == 3) {
@@ -41,16 +45,16 @@ Model model_of(PyObject* source, PyObject* pairing) {
     return model;
   }
   const bool is_text = view_of(PyTuple_GetItem(source, 0), "source") == "text";
-  const std::string content = text_of(PyTuple_GetItem(source, 1), "source");
+  const std::string content = string_of(PyTuple_GetItem(source, 1), "source");
   const ConfigOptions options = options_of(pairing);
-  return is_text ? parse_config(content, options) : read_config(files::path_of(tools::config_path(content)), options);
+  return is_text ? parse_config(content, options) : read_config(config_path(content), options);
 }
 
-files::Json json_of(const Model& model, const ModelRope& used) {
-  files::Json origins = files::Json::array();
+Json to_json(const Model& model, const ModelRope& used) {
+  Json origins = Json::array();
   for (const auto& [value, origin] : used.origins)
     origins.push_back({value, {origin_word(origin.kind), origin.key, name(origin.kind)}});
-  return {{"rope", python::json_of(used.rope)},
+  return {{"rope", python::to_json(used.rope)},
           {"part", used.part},
           {"layers", used.layers},
           {"layers_without_rope", layers_without_rope(model, used.part)},
@@ -58,7 +62,7 @@ files::Json json_of(const Model& model, const ModelRope& used) {
           {"kv_heads", used.kv_heads},
           {"first", used.first},
           {"context", part_of(model, used.part).context},
-          {"notes", sentences_of(tools::notes_on(model, used))},
+          {"notes", sentences_of(notes_on(model, used))},
           {"_origins", origins},
           {"axis_names", used.axis_names},
           {"coordinates", used.coordinates}};
@@ -66,16 +70,16 @@ files::Json json_of(const Model& model, const ModelRope& used) {
 
 Ref read_model(PyObject* source, PyObject* pairing, PyObject* weights) {
   Model model = model_of(source, or_null(pairing));
-  if (weights != Py_None) apply_weights(model, files::path_of(text_of(weights, "weights")));
-  files::Json ropes = files::Json::array();
-  for (const ModelRope& used : model.ropes) ropes.push_back(json_of(model, used));
-  files::Json noted = files::Json::array();
+  if (weights != Py_None) apply_weights(model, path_from(weights, "weights"));
+  Json ropes = Json::array();
+  for (const ModelRope& used : model.ropes) ropes.push_back(to_json(model, used));
+  Json noted = Json::array();
   for (const Note& note : model.notes) noted.push_back({note.part, name(note.kind), note.text});
-  return text_of(files::Json{
+  return new_json(Json{
       {"model_type", model.model_type}, {"notes", sentences_of(model.notes)}, {"noted", noted}, {"_ropes", ropes}});
 }
 
-// (memory, type, shape), as rotary._memory.view takes them. layer: or None.
+// The memory, type and shape of the factors, which rotary._memory.view takes. layer: may be None.
 Ref make_query_scale(PyObject* source, PyObject* positions, PyObject* layer, PyObject* pairing) {
   const Model model = model_of(source, or_null(pairing));
   const PositionSet given = positions_from(positions, 1);
@@ -106,18 +110,18 @@ Tensor tensor_of(const std::string& name, PyObject* object) {
   return tensor;
 }
 
-// given: paths (before, after), or a list of (name, before, after) of arrays.
+// given: a tuple of the paths before and after, or a list of (name, array before, array after).
 std::vector<diagnose::TensorPair> pairs_of(const char* operation, PyObject* given, PyObject* names) {
   std::vector<diagnose::TensorPair> pairs;
   const char* what = "a tensor's name";
   if (PyTuple_Check(given) != 0) {
-    pairs = diagnose::read_pairs(operation, text_of(PyTuple_GetItem(given, 0), "before"),
-                                 text_of(PyTuple_GetItem(given, 1), "after"),
+    pairs = diagnose::read_pairs(operation, string_of(PyTuple_GetItem(given, 0), "before"),
+                                 string_of(PyTuple_GetItem(given, 1), "after"),
                                  names == nullptr ? std::vector<std::string>{} : list_of<std::string>(names, what));
   } else {
     for (Py_ssize_t i = 0; i < PyList_Size(given); ++i) {
       PyObject* one = PyList_GetItem(given, i);
-      const std::string name = text_of(PyTuple_GetItem(one, 0), what);
+      const std::string name = string_of(PyTuple_GetItem(one, 0), what);
       pairs.push_back({name, tensor_of(name, PyTuple_GetItem(one, 1)), tensor_of(name, PyTuple_GetItem(one, 2))});
     }
   }
@@ -126,17 +130,16 @@ std::vector<diagnose::TensorPair> pairs_of(const char* operation, PyObject* give
 }
 
 PositionSet positions_for(PyObject* positions, const std::optional<Model>& model) {
-  if (PyUnicode_Check(positions) != 0) return written_positions(text_of(positions, "positions"));
+  if (PyUnicode_Check(positions) != 0) return written_positions(string_of(positions, "positions"));
   int axes = 1;
-  for (std::size_t i = 0; model && i < model->ropes.size(); ++i)
-    axes = std::max(axes, tools::axes_of(model->ropes[i].rope));
+  for (std::size_t i = 0; model && i < model->ropes.size(); ++i) axes = std::max(axes, model->ropes[i].rope.axes());
   return positions_from(positions, axes);
 }
 
 Ref ask(PyObject* word, PyObject* source, PyObject* tensors, PyObject* dict) {
   const Words words{dict};
   diagnose::Request request;
-  request.operation = text_of(word, "operation");
+  request.operation = string_of(word, "operation");
   request.progress = heed;
   request.layout = words.text("layout");
   request.length = words.integer("length");
@@ -160,11 +163,11 @@ Ref ask(PyObject* word, PyObject* source, PyObject* tensors, PyObject* dict) {
 Ref plan_longer(PyObject* source, PyObject* length, PyObject* dict) {
   const Words words{dict};
   const bool is_text = view_of(PyTuple_GetItem(source, 0), "source") == "text";
-  const std::string content = text_of(PyTuple_GetItem(source, 1), "source");
+  const std::string content = string_of(PyTuple_GetItem(source, 1), "source");
   extend::Request request;
   request.model = model_of(source, words.find("pairing"));
   request.name = is_text ? "the config" : content;
-  request.config = is_text ? content : tools::config_text_at(content);
+  request.config = is_text ? content : config_text_at(content);
   request.options = options_of(words.find("pairing"));
   request.context = integer_of(length, "length");
   request.trained_length = words.integer("trained_length");
@@ -182,8 +185,8 @@ Ref plan_longer(PyObject* source, PyObject* length, PyObject* dict) {
 Ref convert_checkpoint(PyObject* input, PyObject* output, PyObject* dict) {
   const Words words{dict};
   ConvertRequest request;
-  request.input = files::path_of(tools::config_path(text_of(input, "input")));
-  if (output != Py_None) request.output = files::path_of(text_of(output, "output"));
+  request.input = config_path(string_of(input, "input"));
+  if (output != Py_None) request.output = path_from(output, "output");
   request.to = words.pairing("to").value_or(Pairing::unset);
   request.from = words.pairing("from_");
   request.dry_run = words.flag("dry_run");
@@ -196,7 +199,7 @@ Ref study(PyObject* source, PyObject* dict) {
   const Words words{dict};
   accuracy::Request request;
   request.model = model_of(source, nullptr);
-  const ModelRope& used = tools::chosen_rope(request.model, {.config = "the config", .rope = words.small("rope")});
+  const ModelRope& used = chosen_rope(request.model, {.config = "the config", .rope = words.small("rope")});
   request.rope = static_cast<std::size_t>(&used - request.model.ropes.data());
   request.length = part_of(request.model, used.part).context;
   if (PyObject* positions = words.find("positions")) {

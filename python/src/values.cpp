@@ -7,8 +7,6 @@
 #include "arrays.h"
 #include "rotary/config.h"
 #include "rotary/makers.h"
-#include "table/table_checks.h"
-#include "values/scaling_fields.h"
 
 namespace rotary::python {
 
@@ -22,7 +20,7 @@ std::int64_t integer_within(PyObject* number, const char* what, std::int64_t lea
   return value;
 }
 
-// ---- read(value, object, name): a field of a rope or a scaling, or an argument ----
+// ---- read(value, object, name): from a field of a rope or a scaling, or from an argument ----
 
 void read(XPos& value, PyObject* object, const char* name);
 void read(Scaling& value, PyObject* object, const char* name);
@@ -30,7 +28,7 @@ template <class Value>
 void read(std::vector<Value>& values, PyObject* object, const char* name);
 void read(double& value, PyObject* object, const char* name) { value = double_of(object, name); }
 void read(float& value, PyObject* object, const char* name) { value = static_cast<float>(double_of(object, name)); }
-void read(std::string& value, PyObject* object, const char* name) { value = text_of(object, name); }
+void read(std::string& value, PyObject* object, const char* name) { value = string_of(object, name); }
 void read(std::int64_t& value, PyObject* object, const char* name) { value = integer_of(object, name); }
 void read(int& value, PyObject* object, const char* name) {
   constexpr std::int64_t most = std::numeric_limits<int>::max();
@@ -70,7 +68,7 @@ void read(Axis& value, PyObject* object, const char*) {
   read_attribute(object, "stretch", value.stretch);
   read_attribute(object, "scaling", value.scaling);
 }
-// The values of a sequence; floats also of an array, in row-major order.
+// Reads a sequence; floats also from an array, in row-major order.
 template <class Value>
 void read(std::vector<Value>& values, PyObject* object, const char* name) {
   if constexpr (std::is_floating_point_v<Value>) {
@@ -95,15 +93,11 @@ void read(Scaling& value, PyObject* object, const char*) {
                      "Proportional, YarnLog or ThetaScale but got ", type_name(object));
   }
   value = parse_scaling(view_of(word.get(), "scaling"));
-  std::visit(
-      [&](auto& held) {
-        scalings::for_each_field(held,
-                                 [&](const auto& field, auto& member) { read_attribute(object, field.name, member); });
-      },
-      value);
+  for (const ScalingValue& one : values_of(value))
+    std::visit([&](auto* member) { read_attribute(object, one.name, *member); }, one.value);
 }
 
-// visit(name, member) for each value of a rope, or of frequencies.
+// Calls visit(name, member) for each value of a rope or of frequencies.
 template <class Value, class Visit>
 void for_each_value(Value& value, const Visit& visit) {
   visit("inv_freq", value.inv_freq);
@@ -128,20 +122,21 @@ void for_each_value(Value& value, const Visit& visit) {
   }
 }
 
-// ---- told(value) ----
+// ---- field_json(value): the JSON of a field ----
 
 template <class Value>
-files::Json told(const Value& value) {
+Json field_json(const Value& value) {
   return value;
 }
-files::Json told(const std::optional<double>& value) { return value ? files::Json(*value) : files::Json(); }
-files::Json told(Pairing value) { return name(value); }
-files::Json told(const XPos& value) {
+Json field_json(const std::optional<double>& value) { return value ? Json(*value) : Json(); }
+Json field_json(Pairing value) { return name(value); }
+Json field_json(const XPos& value) {
   return {{"scale", value.scale}, {"center", value.center}, {"reciprocal", value.reciprocal}};
 }
-files::Json told(const Scaling& scaling) {
-  files::Json words = {{"name", name(scaling)}};
-  scalings::for_each_field(scaling, [&](const auto& field, const auto& value) { words[field.name] = told(value); });
+Json field_json(Scaling scaling) {
+  Json words = {{"name", name(scaling)}};
+  for (const ScalingValue& one : values_of(scaling))
+    std::visit([&](const auto* value) { words[one.name] = field_json(*value); }, one.value);
   return words;
 }
 
@@ -151,22 +146,22 @@ constexpr const char *rope_name = "rotary rope", *speeds_name = "rotary frequenc
 
 template <class Value>
 Value value_of(PyObject* object) {
-  Value made;
-  for_each_value(made, [&](const char* member, auto& value) { read_attribute(object, member, value); });
-  return made;
+  Value value;
+  for_each_value(value, [&](const char* name, auto& member) { read_attribute(object, name, member); });
+  return value;
 }
 
 template <class Value>
 Ref handle_of(const Value& value, const char* name) {
-  auto made = std::make_unique<Value>(value);
-  Ref capsule = checked(PyCapsule_New(made.get(), name, [](PyObject* held) {
+  auto copy = std::make_unique<Value>(value);
+  Ref capsule = checked(PyCapsule_New(copy.get(), name, [](PyObject* held) {
     delete static_cast<Value*>(PyCapsule_GetPointer(held, PyCapsule_GetName(held)));
   }));
-  made.release();
+  copy.release();
   return capsule;
 }
 
-// Null: the object has no such handle.
+// Null if the object has no such handle.
 template <class Value>
 const Value* held(PyObject* object, const char* name) {
   const Ref handle = attribute_or_null(object, "_handle");
@@ -176,21 +171,22 @@ const Value* held(PyObject* object, const char* name) {
 
 Ref make_rope(PyObject* object) {
   const Rope rope = value_of<Rope>(object);
-  frequencies(rope, 0);  // which checks it
+  frequencies(rope, 0);  // checks it
   return handle_of(rope, rope_name);
 }
 
-// The handle of rotary.Frequencies and its attributes, in their order, without xpos.
-Ref state_of(const Frequencies& made) {
-  return checked(Py_BuildValue(
-      "(NNsNdNNiiN)", handle_of(made, speeds_name).release(), bytes_of(made.inv_freq).release(), name(made.pairing),
-      bytes_of(made.axis).release(), made.attention_factor, PyBool_FromLong(made.clockwise ? 1 : 0),
-      bytes_of(made.inv_freq_float32).release(), made.heads, made.summed_axes, bytes_of(made.phase).release()));
+// The handle of a rotary.Frequencies and its other attributes but xpos, in their order.
+Ref state_of(const Frequencies& speeds) {
+  return checked(Py_BuildValue("(NNsNdNNiiN)", handle_of(speeds, speeds_name).release(),
+                               bytes_of(speeds.inv_freq).release(), name(speeds.pairing),
+                               bytes_of(speeds.axis).release(), speeds.attention_factor,
+                               PyBool_FromLong(speeds.clockwise ? 1 : 0), bytes_of(speeds.inv_freq_float32).release(),
+                               speeds.heads, speeds.summed_axes, bytes_of(speeds.phase).release()));
 }
 
 Ref make_speeds(PyObject* object) {
   const Frequencies speeds = value_of<Frequencies>(object);
-  detail::checked_pairs(speeds);
+  speeds.check();
   return state_of(speeds);
 }
 
@@ -199,20 +195,22 @@ Ref speeds_of_rope(PyObject* object, PyObject* length) {
   return state_of(length == Py_None ? frequencies(rope) : frequencies(rope, integer_of(length, "length")));
 }
 
-// The same fields as Python's own numbers.
-Ref tell_rope(PyObject* object) { return text_of(json_of(rope_of(object))); }
+// The fields of the rope as Python's numbers.
+Ref get_rope(PyObject* object) { return new_json(to_json(rope_of(object))); }
 
-Ref tell_scalings() {
-  files::Json all;
-  scalings::for_each_scaling([&](const auto& scaling) { all.push_back(told(Scaling(scaling))); });
-  return text_of(all);
+// All scalings with their default values.
+Ref get_scalings() {
+  return [&]<std::size_t... i>(std::index_sequence<i...>) {
+    return new_json(Json::array({field_json(Scaling(std::in_place_index<i>))...}));
+  }
+  (std::make_index_sequence<std::variant_size_v<Scaling>>());
 }
 
-Ref tell_parameters(PyObject* rope) { return new_text(rope_parameters(rope_of(rope))); }
+Ref get_parameters(PyObject* rope) { return new_text(rope_parameters(rope_of(rope))); }
 
-// ---- makers: functions of the library, by name ----
+// ---- the functions of rotary/makers.h, and makers of axes, by name ----
 
-// How the value of a parameter is kept.
+// The type in which a parameter's value is kept.
 template <class Given>
 struct Kept {
   using Value = std::remove_cvref_t<Given>;
@@ -222,14 +220,14 @@ struct Kept<std::span<const One>> {
   using Value = std::vector<One>;
 };
 
-Ref to_python(double made) { return checked(PyFloat_FromDouble(made)); }
-Ref to_python(const Rope& made) { return text_of(json_of(made)); }
+Ref to_python(double value) { return checked(PyFloat_FromDouble(value)); }
+Ref to_python(const Rope& value) { return new_json(to_json(value)); }
 template <class Value>
-Ref to_python(const std::vector<Value>& made) {
-  return bytes_of(made);
+Ref to_python(const std::vector<Value>& value) {
+  return bytes_of(value);
 }
 
-// words: a dict of the arguments, in their order.
+// Calls the function. words: a dict of its arguments in their order.
 template <auto function>
 Ref made_by(PyObject* words) {
   return [words]<class Made, class... Given>(Made (*)(Given...)) {
@@ -238,7 +236,7 @@ Ref made_by(PyObject* words) {
     const auto take = [&](auto& argument) {
       PyObject *name = nullptr, *value = nullptr;
       if (PyDict_Next(words, &at, &name, &value) == 0) raise_type_error("rotary._core: an argument is missing");
-      read(argument, value, text_of(name, "name").c_str());
+      read(argument, value, string_of(name, "name").c_str());
     };
     std::apply([&](auto&... each) { (take(each), ...); }, arguments);
     return to_python(std::apply(function, arguments));
@@ -276,9 +274,9 @@ Ref tuple_of(std::span<const std::int64_t> values) {
   return tuple;
 }
 
-files::Json json_of(const Rope& rope) {
-  files::Json words;
-  for_each_value(rope, [&](const char* name, const auto& member) { words[name] = told(member); });
+Json to_json(const Rope& rope) {
+  Json words;
+  for_each_value(rope, [&](const char* name, const auto& member) { words[name] = field_json(member); });
   return words;
 }
 
@@ -320,9 +318,9 @@ std::vector<PyMethodDef> value_methods() {
   return {method<make_rope>("_rope"),
           method<make_speeds>("_speeds"),
           method<speeds_of_rope>("_frequencies"),
-          method<tell_rope>("_check_rope"),
-          method<tell_scalings>("_scalings"),
-          method<tell_parameters>("_rope_parameters"),
+          method<get_rope>("_check_rope"),
+          method<get_scalings>("_scalings"),
+          method<get_parameters>("_rope_parameters"),
           method<make>("_make")};
 }
 

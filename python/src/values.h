@@ -1,6 +1,7 @@
-// Numbers, texts, positions, Rope and Frequencies: from Python's objects, and as JSON to Python.
+// Values between Python and C++: numbers, texts, positions, Rope, Frequencies, and JSON.
 #pragma once
 
+#include <nlohmann/json.hpp>
 #include <optional>
 #include <span>
 #include <vector>
@@ -8,35 +9,34 @@
 #include "python.h"
 #include "rotary/positions.h"
 #include "rotary/rope.h"
-#include "text/json.h"
 
 namespace rotary::python {
 
+using Json = nlohmann::json;
+
 // ---- to Python ----
 
-// A tuple of the values.
 Ref tuple_of(std::span<const std::int64_t> values);
 template <class Value>
 Ref bytes_of(const std::vector<Value>& values) {
   return checked(PyBytes_FromStringAndSize(reinterpret_cast<const char*>(values.data()),
                                            static_cast<Py_ssize_t>(values.size() * sizeof(Value))));
 }
-// The keyword arguments of rotary.Rope; "scaling" has its fields and its name.
-files::Json json_of(const Rope& rope);
-inline Ref text_of(const files::Json& told) { return new_text(told.dump()); }
+// The keyword arguments of rotary.Rope. "scaling" has the fields of the scaling and its name.
+Json to_json(const Rope& rope);
+inline Ref new_json(const Json& value) { return new_text(value.dump()); }
 
-// ---- from Python; what: of the argument, in the TypeError ----
+// ---- from Python. what: the argument's name for the TypeError ----
 
 double double_of(PyObject* number, const char* what);
 template <class Value>  // int or std::string
 std::vector<Value> list_of(PyObject* sequence, const char* what);
 
-// The C++ value in the _handle of a rotary.Rope, valid during its lifetime; and of a rotary.Frequencies, null for other
-// objects.
+// The C++ values that a rotary.Rope and a rotary.Frequencies hold, valid as long as these. Null for other objects.
 const Rope& rope_of(PyObject* rope);
 const Frequencies* frequencies_or_null(PyObject* object);
 
-// The values of keyword arguments; each is empty if the argument is None.
+// Keyword arguments. A value is empty if the argument is None or missing.
 struct Words {
   PyObject* dict;
 
@@ -45,7 +45,7 @@ struct Words {
   std::optional<std::int64_t> integer(const char* name) const { return read<std::int64_t>(name, integer_of); }
   std::optional<int> small(const char* name) const { return read<int>(name, int_of); }
   std::optional<double> number(const char* name) const { return read<double>(name, double_of); }
-  std::string text(const char* name) const { return read<std::string>(name, text_of).value_or(""); }
+  std::string text(const char* name) const { return read<std::string>(name, string_of).value_or(""); }
   std::optional<Pairing> pairing(const char* name) const {
     const std::string word = text(name);
     return find(name) == nullptr ? std::nullopt : std::optional(parse_pairing(word));
@@ -60,15 +60,13 @@ struct Words {
   }
 };
 
-// object: a result of rotary._memory.positions(): any array of integers or floats, or (values, shape) of Python's
-// numbers, where values is an array or, for a range or an int, (first, step). given_shape is then [], [tokens],
-// [batch, tokens], [axes, tokens] or [axes, batch, tokens]. axes: of the rope; if it is 1, two dimensions are
-// [batch, tokens], else [axes, tokens]. bools: an array may have them, as 0 and 1. Throws SHAPE, DTYPE, POSITION.
+// The positions that a result of rotary._memory.positions() holds. It is any array of integers or floats, or
+// (values, shape), where values are an array or, for a range or an int, (first, step). given_shape is then [],
+// [tokens], [batch, tokens], [axes, tokens] or [axes, batch, tokens]. axes: the number of the rope's axes; if it is 1,
+// two dimensions are [batch, tokens], else [axes, tokens]. bools: an array may hold them, as 0 and 1. Throws SHAPE,
+// DTYPE, POSITION.
 PositionSet positions_from(PyObject* object, int axes, bool bools = false);
-// _positions, _model_positions.
 std::vector<PyMethodDef> position_methods();
-
-// _rope, _speeds, _frequencies, _check_rope, _scalings, _rope_parameters, _make.
 std::vector<PyMethodDef> value_methods();
 
 }  // namespace rotary::python

@@ -1,4 +1,4 @@
-"""Whose arrays rotary takes, and every way that each has to a function: what test_rotate.py goes through."""
+"""The libraries whose arrays rotary takes, and all ways in which each calls a function, for test_rotate.py."""
 
 import contextlib
 import copy
@@ -16,13 +16,13 @@ if torch is not None:
 try:
     import jax
 
-    jax.ffi  # versions that rotary.jax takes have it
+    jax.ffi  # absent from versions that are too old for rotary.jax
 except (ImportError, AttributeError):
     jax = None
 
 
 class Numpy:
-    """Arrays are made of numpy's and read as them: float32, of float64 that."""
+    """numpy's arrays. read() gives float32; Torch's gives float64 for float64."""
 
     there, dtypes = True, ("float32", "float16", *(["bfloat16"] if bfloat16 is not None else []))
 
@@ -36,22 +36,22 @@ class Numpy:
         return [rotary.rotate]
 
     def ways(self, function, given, table, *more, **words):
-        """The function's results: in new arrays, in given ones, in place."""
+        """The results of the function in new arrays, in given ones, and in place."""
         new, in_place = (getattr(rotary, name) for name in (function, function + "_"))
         outs, places = copy.deepcopy(given), copy.deepcopy(given)
         for out in outs:
             out[...] = 0
-        made = [
+        results = [
             listed(new(*given, table, *more, **words)),
             listed(new(*given, table, *more, out=tuple(outs) if len(outs) > 1 else outs[0], **words)),
             listed(in_place(*places, table, *more, **words)),
         ]
-        assert all(a is b for a, b in zip(made[1] + made[2], [*outs, *places], strict=True))
-        return made
+        assert all(a is b for a, b in zip(results[1] + results[2], [*outs, *places], strict=True))
+        return results
 
 
 class Torch(Numpy):
-    """And by an op, as where a gradient is recorded; and by rows that are tensors."""
+    """torch's tensors: also with a recorded gradient, which calls the op, and with rows that are tensors."""
 
     there, dtypes = torch is not None, ("float32", "float16", "bfloat16", "float64")
 
@@ -66,35 +66,35 @@ class Torch(Numpy):
 
     def ways(self, function, given, table, *more, **words):
         with straight_calls() as calls:
-            made = super().ways(function, given, table, *more, **words)
+            results = super().ways(function, given, table, *more, **words)
         assert len(calls) == (0 if given[0].dtype == torch.float64 else 3), calls
-        assert [y.stride() for y in made[0]] == [x.stride() for x in given]
+        assert [y.stride() for y in results[0]] == [x.stride() for x in given]
         recorded = [x.clone().requires_grad_() for x in given]
         tensors = rotary.from_rows(*rows_of(table), pairing=table.pairing, repeated=True)
         for rows in (table, tensors):
             with Seen() as seen:
-                made.append(listed(getattr(rotary, function)(*recorded, rows, *more, **words)))
-            assert seen.names and all(y.requires_grad for y in made[-1])
-        made.append(listed(getattr(rotary, function)(*given, tensors, *more, **words)))
-        self.check_gradients(function, recorded, made[3], table, *more, **words)
-        return made
+                results.append(listed(getattr(rotary, function)(*recorded, rows, *more, **words)))
+            assert seen.names and all(y.requires_grad for y in results[-1])
+        results.append(listed(getattr(rotary, function)(*given, tensors, *more, **words)))
+        self.check_gradients(function, recorded, results[3], table, *more, **words)
+        return results
 
-    def check_gradients(self, function, recorded, made, table, *more, **words):
-        """They are the rotation the other way."""
-        grads = [torch.randn_like(x) for x in made]
-        got = torch.autograd.grad(made, recorded, grads)
+    def check_gradients(self, function, recorded, results, table, *more, **words):
+        """Checks that the gradients are the rotation in the other direction."""
+        grads = [torch.randn_like(x) for x in results]
+        got = torch.autograd.grad(results, recorded, grads)
         if "query_scale" not in words:
             words["direction"] = "backward" if words["direction"] == "forward" else "forward"
             assert all(map(torch.equal, got, listed(getattr(rotary, function)(*grads, table, *more, **words))))
 
 
 class Cuda(Torch):
-    """The arguments of the CUDA kernels, with a stand-in on the CPU: the kernels' tests are gpu/tests."""
+    """Tensors for the CUDA kernels, with a stand-in for these on the CPU: gpu/tests has the kernels' own tests."""
 
     STREAM = 1234
 
     def kernel(self, q, k, q_out, k_out, cos, sin, pairing, layout, first, backward, stream):
-        """As _core._gpu_rotate is described: elements before `first` are not written."""
+        """Does what _core._gpu_rotate does, which writes no element before `first`."""
         assert stream == self.STREAM and cos.is_contiguous() and sin.is_contiguous() and cos.dtype == torch.float32
         for x, out in ((q, q_out), (k, k_out)):
             if x is not None:
@@ -112,14 +112,14 @@ class Cuda(Torch):
             mock.patch.multiple(ops, has_cuda_kernels=lambda x: x.dtype != torch.float64, _core=core),
             mock.patch.multiple(torch.cuda, device=device, current_stream=stream),
         ):
-            made = listed(getattr(rotary, function)(*recorded, rows, *more, **words))
-            self.check_gradients(function, recorded, made, table, *more, **words)
+            results = listed(getattr(rotary, function)(*recorded, rows, *more, **words))
+            self.check_gradients(function, recorded, results, table, *more, **words)
         assert core._gpu_rotate.called == (given[0].dtype != torch.float64)
-        return [made]
+        return [results]
 
 
 class Jax(Numpy):
-    """By the C++ part, and by rotary.jax: of a table, and of rows that are traced."""
+    """JAX's arrays: by the C++ part, and by rotary.jax with a table and with traced rows."""
 
     there, dtypes = jax is not None, ("float32", "float16", "bfloat16")
 
@@ -135,30 +135,30 @@ class Jax(Numpy):
         return [rotary.rotate, rotary.jax.rotate, traced]
 
     def ways(self, function, given, table, *more, **words):
-        made = [getattr(rotary, function)(*given, table, *more, **words)]
+        results = [getattr(rotary, function)(*given, table, *more, **words)]
         turn = getattr(rotary.jax, function, None)
         if turn is not None:
-            made.append(turn(*given, table, **words))
+            results.append(turn(*given, table, **words))
             if words["direction"] == "backward":
                 traced = jax.jit(lambda *inputs: turn(*inputs, pairing=table.pairing, **words))
-                made.append(traced(*given, *rotary.jax.rows(table)))
-        return [*map(listed, made)]
+                results.append(traced(*given, *rotary.jax.rows(table)))
+        return [*map(listed, results)]
 
 
-def listed(made):
-    return list(made) if isinstance(made, tuple) else [made]
+def listed(results):
+    return list(results) if isinstance(results, tuple) else [results]
 
 
 class Case(unittest.TestCase):
     DOORS = [kind() for kind in (Numpy, Torch, Jax) if kind.there]
 
     def same(self, door, function, given, expected, table, *more, **words):
-        """Every way of the door gives these bits, rounded to the types of what is given, which stays as it is."""
+        """Checks that every way gives the expected bits in the given arrays' types and leaves these unchanged."""
         words = {"direction": "forward", **words}
         dtypes = [str(x.dtype).removeprefix("torch.") for x in given]
         wanted = [door.read(door.make(x, dtype)) for x, dtype in zip(expected, dtypes, strict=True)]
         before = [door.read(x).copy() for x in given]
-        for way, made in enumerate(door.ways(function, given, table, *more, **words)):
-            self.assertEqual([(type(y), y.dtype) for y in made], [(type(x), x.dtype) for x in given])
-            self.assertTrue(all(map(same_bits, map(door.read, made), wanted)), (type(door), function, way, words))
+        for way, results in enumerate(door.ways(function, given, table, *more, **words)):
+            self.assertEqual([(type(y), y.dtype) for y in results], [(type(x), x.dtype) for x in given])
+            self.assertTrue(all(map(same_bits, map(door.read, results), wanted)), (type(door), function, way, words))
         self.assertTrue(all(map(same_bits, map(door.read, given), before)))

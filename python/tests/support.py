@@ -1,4 +1,4 @@
-"""The rotation again, by numpy alone, and what the tests share."""
+"""The rotation by numpy alone, and helpers of the tests."""
 
 import os
 import pathlib
@@ -34,8 +34,10 @@ def rows(positions, frequencies):
 
 
 def rotated(x, cos, sin, pairing, layout, first=0, backward=False):
-    """x rotated by rows [tokens, pairs], [batch, tokens, pairs] or [batch, tokens, heads, pairs]: product, product, sum
-    in float32 (float64 of float64), one rounding."""
+    """x rotated by rows [tokens, pairs], [batch, tokens, pairs] or [batch, tokens, heads, pairs].
+
+    Product, product and sum are in float32 (in float64 for float64), with one rounding to x's type.
+    """
     whole = "".join(letter for letter in "bth" if letter not in layout) + layout
     order = [whole.index(letter) for letter in "bthd"]
     wide = x.astype(np.float64 if x.dtype == np.float64 else np.float32)
@@ -75,7 +77,7 @@ def run_python(*words, **environment):
 
 
 def refused(case, code, make):
-    """That make() raises rotary.Error with this code; its sentence."""
+    """Checks that make() raises rotary.Error with the code. Returns the sentence."""
     with case.assertRaises(rotary.Error) as caught:
         make()
     case.assertEqual(caught.exception.code, code)

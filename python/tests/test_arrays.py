@@ -1,4 +1,4 @@
-"""Whose arrays are taken, without a copy, and what is refused."""
+"""The arrays that the functions take, without a copy, and those that they refuse."""
 
 import ctypes
 import gc
@@ -27,7 +27,7 @@ def expected(x, layout="thd"):
 
 
 class OldCapsule:
-    """Exports as before DLPack had versions."""
+    """An array whose __dlpack__ knows no versions."""
 
     def __init__(self, array):
         self.array = array
@@ -43,7 +43,7 @@ class NewCapsule(OldCapsule):
 
 
 class OnDevice:
-    """An array that looks like a GPU's."""
+    """An array whose DLPack says that it is on a GPU."""
 
     def __dlpack__(self, *, max_version=None):
         new = ctypes.pythonapi.PyCapsule_New
@@ -54,7 +54,7 @@ class OnDevice:
 
 
 class Numpy(unittest.TestCase):
-    def test_what_is_refused(self):
+    def test_refusals(self):
         x = numbers((5, 3, 16))
         frozen = x.copy()
         frozen.flags.writeable = False
@@ -85,7 +85,6 @@ class Numpy(unittest.TestCase):
             with self.assertRaisesRegex(TypeError, "missing 1 required keyword-only argument"):
                 missing()
         self.assertIn("float64", refused(self, "DTYPE", lambda: rotate(x.astype(float), TABLE, layout="thd")))
-        refused(self, "DTYPE", lambda: rotate(bytearray(64), TABLE, layout="td"))
 
     def test_type_errors(self):
         x = numbers((5, 3, 16))
@@ -104,7 +103,7 @@ class Numpy(unittest.TestCase):
                 make()
         self.assertEqual(rotary.rotate(x=x, table=TABLE, layout="thd").shape, x.shape)
 
-    def test_what_a_hostile_object_raises_is_not_lost(self):
+    def test_errors_of_hostile_objects_are_kept(self):
         def hostile(name, base=object):
             def interrupt(self, *arguments, **words):
                 raise KeyboardInterrupt(name)
@@ -211,8 +210,8 @@ class Buffers(unittest.TestCase):
         with self.assertRaises(rotary.Error):
             rotary.rotate_(frozen, TABLE, layout="thd")
         view.release()
-        memory.append(1)  # no other view of it is left
-        refused(self, "DTYPE", lambda: rotary.rotate(bytes(64), TABLE, layout="td"))  # which are not numbers
+        memory.append(1)  # raises if another view of it is left
+        refused(self, "DTYPE", lambda: rotary.rotate(bytes(64), TABLE, layout="td"))  # bytes are no floats
 
     def test_ctypes_arrays_which_show_no_strides(self):
         rope = rotary.Rope(head_dim=16, pairing="half")
@@ -224,7 +223,7 @@ class Buffers(unittest.TestCase):
 
 @unittest.skipIf(torch is None, "torch is not installed")
 class Torch(unittest.TestCase):
-    def test_what_is_read_by_the_c_part_alone(self):
+    def test_tensors_that_the_c_part_alone_refuses(self):
         x = torch.randn(5, 3, 16, requires_grad=True)
         negative = torch._neg_view(torch.arange(5.0))
         self.assertTrue(negative.is_neg())
@@ -235,7 +234,7 @@ class Torch(unittest.TestCase):
             self.assertEqual(rotary.Table(rope, x[:, 0, 0]).tokens, 5)
 
     def test_memory_that_was_given_back(self):
-        """As FSDP does between its steps."""
+        """FSDP frees memory like this between its steps."""
         x, gone = torch.randn(5, 3, 16), torch.ones(5, 8)
         column, row = gone[:, 0], gone[0]
         gone.untyped_storage().resize_(0)

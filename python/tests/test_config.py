@@ -1,4 +1,4 @@
-"""rotary.config: the same as the program's inspect, from every form of a config."""
+"""rotary.config on every form of a config, beside the program's inspect."""
 
 import copy
 import json
@@ -20,7 +20,7 @@ LLAMA = {
 
 
 class Pretrained:
-    """The methods of transformers.PretrainedConfig."""
+    """A config with the methods of transformers.PretrainedConfig."""
 
     def to_dict(self):
         return dict(LLAMA)
@@ -99,16 +99,16 @@ class Config(unittest.TestCase):
                 self.assertEqual(one.table(range(3)).shape, (3, one.rotary_dim // 2), path.name)
         for path in paths[:: len(paths) // 12]:
             with self.subTest(path.name):
-                ropes, told = rotary.config(path), json.loads(run_python("-m", "rotary", "inspect", path, "--json"))
-                self.assertEqual((ropes.model_type, list(ropes.notes)), (told["model_type"], told["notes"]))
-                for one, by_program in zip(ropes, told["ropes"], strict=True):
+                ropes, printed = rotary.config(path), json.loads(run_python("-m", "rotary", "inspect", path, "--json"))
+                self.assertEqual((ropes.model_type, list(ropes.notes)), (printed["model_type"], printed["notes"]))
+                for one, by_program in zip(ropes, printed["ropes"], strict=True):
                     self.assertEqual(one.pairing, by_program["pairing"])
                     self.assertEqual(list(one.layers), by_program["layers"])
                     self.assertEqual((one.heads, one.kv_heads), (by_program["heads"], by_program["kv_heads"]))
                     self.assertEqual(one.scaling.name, by_program["scaling"])
-                    made = rotary.frequencies(one.rope, 0)
-                    self.assertEqual(made.inv_freq.tolist(), by_program["inv_freq"])
-                    self.assertEqual(made.attention_factor, by_program["attention_factor"])
+                    speeds = rotary.frequencies(one.rope, 0)
+                    self.assertEqual(speeds.inv_freq.tolist(), by_program["inv_freq"])
+                    self.assertEqual(speeds.attention_factor, by_program["attention_factor"])
 
     def test_query_scale(self):
         four = {**LLAMA, "model_type": "llama4_text", "num_hidden_layers": 4, "head_dim": 16}
@@ -122,7 +122,7 @@ class Config(unittest.TestCase):
 
     def test_rope_parameters(self):
         rope = rotary.Rope(head_dim=64, base=5e5, pairing="half", scaling=rotary.Yarn(factor=4, trained_length=4096))
-        told = rotary.rope_parameters(rope)
-        self.assertEqual((told["rope_type"], told["factor"]), ("yarn", 4.0))
-        again = rotary.config({**LLAMA, "head_dim": 64, "rope_parameters": told})
+        parameters = rotary.rope_parameters(rope)
+        self.assertEqual((parameters["rope_type"], parameters["factor"]), ("yarn", 4.0))
+        again = rotary.config({**LLAMA, "head_dim": 64, "rope_parameters": parameters})
         self.assertEqual(again[0].rope, rope)

@@ -29,7 +29,7 @@ class Docs(unittest.TestCase):
                 self.run_page(page)
 
     def run_page(self, page):
-        """Leaves out a section that imports what is not installed, and a page that begins with it."""
+        """Drops the sections that import a library which is not installed; all, if the first one does."""
         names, text = {}, page.read_text()
         if page != README and lacks(BLOCK.findall(text)[:1]):
             return
@@ -43,7 +43,7 @@ class Docs(unittest.TestCase):
                     exec(compile(code, str(page), "exec"), names)
                 self.assertEqual(printed.getvalue(), expected)
 
-    def test_all_names_are_told(self):
+    def test_the_page_names_everything(self):
         page = "".join(page.read_text() for page in PAGES)
         hidden = {"__version__", "Scaling"}
         missing = [name for name in rotary.__all__ if name not in hidden and f"`{name}" not in page]

@@ -1,4 +1,4 @@
-"""rotary.jax: bit for bit beside numpy; differentiated, mapped, exported and sharded beside the plain formula."""
+"""rotary.jax: its bits beside numpy's; its gradients, maps, exports and shards beside the plain formula's."""
 
 import contextlib
 import importlib.util
@@ -38,7 +38,7 @@ def turn(x, cos, sin):
 
 
 def plain(x, cos, sin):
-    """The same, by the formula in JAX's own operations."""
+    """x rotated by the formula in JAX's own operations."""
     cos, sin, a, b = cos[..., None, :], sin[..., None, :], x[..., 2:8], x[..., 8:14]
     return jnp.concatenate([x[..., :2], a * cos - b * sin, b * cos + a * sin, x[..., 14:]], -1)
 
@@ -59,7 +59,7 @@ class Case(unittest.TestCase):
 
 
 class Values(Case):
-    """Values; test_rotate.py has those of every layout, type and pairing."""
+    """The values. test_rotate.py has every layout, type and pairing."""
 
     def test_a_table_stands_in_place_of_rows(self):
         table = rotary.Table(ROPE.replace(pairing="interleaved"), range(5))
@@ -76,9 +76,9 @@ class Values(Case):
         self.assertEqual(turn(self.x[:0], self.cos, self.sin).shape, (0, 5, 3, 16))
         with float64():
             x, (c, s) = np.asarray(self.x, np.float64), (f(np.arange(30.0).reshape(5, 6)) for f in (np.cos, np.sin))
-            made = rotary.jax.rotate_qk(jnp.asarray(x), self.x, c, s, first=2, **HALF)
-            self.assertEqual([y.dtype for y in made], [jnp.float64, jnp.float32])
-            self.assertLess(np.abs(made[0] - plain(x, c, s)).max(), 1e-15)
+            got = rotary.jax.rotate_qk(jnp.asarray(x), self.x, c, s, first=2, **HALF)
+            self.assertEqual([y.dtype for y in got], [jnp.float64, jnp.float32])
+            self.assertLess(np.abs(got[0] - plain(x, c, s)).max(), 1e-15)
 
 
 class Table(Case):
@@ -130,14 +130,14 @@ class Table(Case):
 
     def test_errors(self):
         dynamic = ROPE.replace(scaling=rotary.Dynamic(factor=2, trained_length=64))
-        made = lambda source, p, *length: jax.jit(lambda p: rotary.jax.table(source, p, *length))(p)  # noqa: E731
-        refused(self, "DTYPE", lambda: made(ROPE, jnp.arange(3.0)))
-        refused(self, "SHAPE", lambda: made(ROPE, jnp.zeros((2, 2, 2), int)))
+        traced = lambda source, p, *length: jax.jit(lambda p: rotary.jax.table(source, p, *length))(p)  # noqa: E731
+        refused(self, "DTYPE", lambda: traced(ROPE, jnp.arange(3.0)))
+        refused(self, "SHAPE", lambda: traced(ROPE, jnp.zeros((2, 2, 2), int)))
         with float64():
-            refused(self, "DTYPE", lambda: made(ROPE, jnp.zeros(2, jnp.uint64)))
-        refused(self, "LENGTH", lambda: made(rotary.frequencies(ROPE), 3, 9))
-        refused(self, "LENGTH", lambda: made(dynamic, jnp.arange(3)))
-        self.same(made(dynamic, jnp.arange(3), 100)[0], rotary.Table(dynamic, range(3), 100).cos)
+            refused(self, "DTYPE", lambda: traced(ROPE, jnp.zeros(2, jnp.uint64)))
+        refused(self, "LENGTH", lambda: traced(rotary.frequencies(ROPE), 3, 9))
+        refused(self, "LENGTH", lambda: traced(dynamic, jnp.arange(3)))
+        self.same(traced(dynamic, jnp.arange(3), 100)[0], rotary.Table(dynamic, range(3), 100).cos)
         table = rotary.Table(ROPE.replace(xpos=rotary.XPos(scale=512.0)), range(3))
         x = jnp.ones((3, 1, ROPE.head_dim))
         refused(self, "SCALING", lambda: rotary.jax.rotate_qk(x, x, table, layout="thd"))
@@ -247,10 +247,10 @@ class Transformations(Case):
         b, t = export.symbolic_shape("b, t")
         given = [jax.ShapeDtypeStruct(shape, jnp.float32) for shape in ((b, t, 3, 16), (t, 6), (t, 6))]
         for words in ({}, {"platforms": ("cpu", "tpu")}):
-            made = export.export(jax.jit(turn), **words)(*given)
+            exported = export.export(jax.jit(turn), **words)(*given)
             if importlib.util.find_spec("flatbuffers"):
-                made = export.deserialize(made.serialize())
-            self.same(made.call(self.x, self.cos, self.sin), turn(self.x, self.cos, self.sin))
+                exported = export.deserialize(exported.serialize())
+            self.same(exported.call(self.x, self.cos, self.sin), turn(self.x, self.cos, self.sin))
 
     def test_sharded(self):
         try:
@@ -269,5 +269,5 @@ class Transformations(Case):
             self.same(split(x, self.cos, self.sin), turn(x, self.cos, self.sin))
             square = lambda f: lambda *a: (f(*a) ** 3).sum()  # noqa: E731
             self.near(*(jax.grad(square(f), (0, 1, 2))(x, self.cos, self.sin) for f in (split, plain)), 1e-4)
-            placed = jax.device_put(x, NamedSharding(mesh, part))  # and as XLA splits it by itself
+            placed = jax.device_put(x, NamedSharding(mesh, part))  # without shard_map XLA splits it by itself
             self.same(jax.jit(turn)(placed, self.cos, self.sin), turn(x, self.cos, self.sin))

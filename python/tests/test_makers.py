@@ -1,4 +1,4 @@
-"""rotary.makers against the results of others' code (core/tests/golden/makers.json), like core/tests/makers_test.cpp"""
+"""rotary.makers beside the results of others' code (core/tests/golden/makers.json), as in core/tests/makers_test.cpp"""
 
 import inspect
 import json
@@ -15,9 +15,9 @@ GOLDEN = json.loads((CONFIGS.parents[3] / "core/tests/golden/makers.json").read_
 
 
 class Makers(unittest.TestCase):
-    def test_all_are_those_of_the_code_of_others(self):
+    def test_values_beside_those_of_others_code(self):
         grok = rotary.Rope(head_dim=64, pairing="half", scaling=rotary.YarnLog(factor=16, trained_length=8192))
-        for name, made, relative in (
+        for name, got, relative in (
             ("timm_mixed", makers.mixed_directions(16, [0.0, 0.7, 3.9]), 1e-15),
             ("golden_gate", makers.golden_directions(16, 2, 3, 0.2, 20, still=0.25), 3e-7),  # float32 there
             ("pixel", makers.pixel_frequencies(8, 224), 3e-7),
@@ -28,15 +28,15 @@ class Makers(unittest.TestCase):
             with self.subTest(name):
                 wanted, largest = np.array(GOLDEN[name]), name in ("timm_mixed", "golden_gate")
                 atol = relative * wanted.max() if largest else 0
-                np.testing.assert_allclose(made.ravel(), wanted, rtol=0 if largest else relative, atol=atol)
-                self.assertEqual(made.dtype, np.float64)
+                np.testing.assert_allclose(got.ravel(), wanted, rtol=0 if largest else relative, atol=atol)
+                self.assertEqual(got.dtype, np.float64)
         for name in ("glm_axes", "openpangu_axes", "videorope_axes"):
             given = [8, 12, 12], (24, 20, 20), np.array([5, 9, 2]), [1, 0, 3]
             for sections, digits in zip(given, GOLDEN[name], strict=True):
                 self.assertEqual("".join(map(str, getattr(makers, name)(sections))), digits)
         self.assertEqual(makers.ntk_base(1e4, 4, 64), 1e4 * 4 ** (64 / 62))
 
-    def test_what_they_make_is_what_ropes_take(self):
+    def test_ropes_take_the_results(self):
         angles = makers.random_angles(2, seed=7)
         self.assertEqual(angles.tolist(), makers.random_angles(2, 7).tolist())
         self.assertNotEqual(angles.tolist(), makers.random_angles(2, seed=2**64 - 1).tolist())
@@ -46,21 +46,21 @@ class Makers(unittest.TestCase):
         clipped = makers.clipped(inv_freq(64), 20, hard=True)
         self.assertEqual(rotary.Rope(head_dim=64, pairing="half", inv_freq=clipped).inv_freq[12:], (0.0,) * 20)
 
-    def test_every_one_is_told(self):
+    def test_every_function_has_a_docstring(self):
         for name in makers.__all__:
             self.assertIn("]" if name.endswith("frequencies") else ".", inspect.getdoc(getattr(makers, name)))
         header = (CONFIGS.parents[3] / "core/include/rotary/makers.h").read_text()
         self.assertEqual(sorted(re.findall(r"^ROTARY_API \S+ (\w+)\(", header, re.MULTILINE)), sorted(makers.__all__))
 
-    def test_what_is_refused(self):
-        for code, told, wrong in (
+    def test_refusals(self):
+        for code, words, wrong in (
             ("SHAPE", "multiple of 4 but got 6", lambda: makers.mixed_directions(6, [0])),
             ("VALUE", "from 0 to 2^64 - 1 but got -1", lambda: makers.random_angles(2, -1)),
             ("VALUE", "from 0 to 2^64 - 1 but got 18446744073709551616", lambda: makers.random_angles(2, 2**64)),
             ("VALUE", "every frequency must be finite but got nan", lambda: makers.clipped([1, math.nan], 1)),
             ("SHAPE", "[glm_axes] there must be 3 sections but got 2", lambda: makers.glm_axes([8, 8])),
         ):
-            self.assertIn(told, refused(self, code, wrong))
+            self.assertIn(words, refused(self, code, wrong))
         for wrong in (lambda: makers.clipped("12", 1), lambda: makers.ntk_base("x", 2, 64),
                       lambda: makers.clipped([1.0], hard=1)):
             with self.assertRaises(TypeError):

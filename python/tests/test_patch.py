@@ -1,4 +1,4 @@
-"""rotary.patch: what it compares, replaces, takes back and refuses."""
+"""rotary.patch: the tables that it compares, replaces, restores and refuses."""
 
 import pickle
 import unittest
@@ -8,36 +8,36 @@ import tiny_models
 from tiny_models import LLAMA3, ids, left_padded, logits, needs_transformers, small_config, torch, transformers
 
 
-def made(name, seed=0, head="ForCausalLM", **values):
-    """A tiny model of transformers by the names of its classes."""
+def new_model(name, seed=0, head="ForCausalLM", **values):
+    """A tiny model of transformers, by the beginning and the end of its class's name."""
     config = getattr(transformers, f"{name}Config")
     return tiny_models.tiny(config, getattr(transformers, f"{name.removesuffix('Text')}{head}"), seed, values)
 
 
 def llama(seed=0, **values):
-    return made("Llama", seed, **values)
+    return new_model("Llama", seed, **values)
 
 
 def damaged(right):
-    """The model as trainers make it: on meta, to_empty, then its weights. inv_freq is in no checkpoint."""
+    """A model built on meta, then to_empty, then filled, as in trainers: no checkpoint has inv_freq."""
     with torch.device("meta"):
         model = type(right)._from_config(right.config)
     model = model.to_empty(device="cpu").eval()
     for path, buffer in model.named_buffers():
-        buffer.copy_(right.get_buffer(path) * ("inv_freq" not in path))  # to_empty may well leave this
+        buffer.copy_(right.get_buffer(path) * ("inv_freq" not in path))  # zeros, which to_empty may leave
     model.load_state_dict(right.state_dict())
     return model
 
 
 def apart(now, before):
-    """The largest difference, relative to the largest number."""
+    """The largest difference relative to the largest number."""
     return float((now - before).abs().max() / before.abs().max())
 
 
 @needs_transformers
 class Case(unittest.TestCase):
     def refused(self, model, code, *words, **how):
-        """rotary.patch refuses and changes nothing."""
+        """Checks that rotary.patch refuses the model and changes nothing."""
         with self.assertRaises(rotary.PatchError) as caught:
             rotary.patch(model, **how)
         self.assertEqual(caught.exception.code, code, caught.exception)
@@ -79,10 +79,10 @@ class Compared(Case):
             with self.assertRaises(TypeError):
                 rotary.patch(wrong)
         self.refused(llama(), "VALUE", tables="exakt")
-        self.refused(made("GPT2", head="LMHeadModel"), "ROPE", "has no rotary module")
+        self.refused(new_model("GPT2", head="LMHeadModel"), "ROPE", "has no rotary module")
 
     def test_rows_that_attentions_keep(self):
-        model = made("GPTJ")
+        model = new_model("GPTJ")
         self.assertEqual(rotary.patch(model).unread, ("transformer.h.0.attn", "transformer.h.1.attn"))
         self.refused(model, "TORCH", "transformer.h.0.attn", tables="exact")
         model.transformer.h[1].attn.embed_positions.mul_(1.001)
@@ -118,7 +118,7 @@ class Exact(Case):
         scaled = {"rope_parameters": {**LLAMA3, "original_max_position_embeddings": 64}}
         for name, values in (("Llama", {}), ("Llama", scaled), ("Gemma3Text", {}), ("NanoChat", {})):
             with self.subTest(name, **values):
-                right = made(name, **values)
+                right = new_model(name, **values)
                 before, model = logits(right, **left_padded()), damaged(right)
                 self.assertGreater(float((logits(model, **left_padded()) - before).abs().max()), 1e-3)
                 self.refused(model, "ROPE", 'tables="exact"')
@@ -126,7 +126,7 @@ class Exact(Case):
                     self.assertLess(apart(logits(model, **left_padded()), before), 2e-6)
 
     def test_before_there_is_memory(self):
-        """A model on meta is patched, then filled, as trainers do."""
+        """A model on meta is patched before it is filled, as in trainers."""
         right = llama()
         with torch.device("meta"):
             model = type(right)._from_config(right.config)
@@ -151,7 +151,7 @@ class Exact(Case):
         self.assertLess(apart(after[1], before[1]), 1e-5)
 
     def test_compiled(self):
-        """Without a graph break, with few graphs for several lengths; a graph that was there is made again."""
+        """Patched models compile without a graph break, to few graphs for several lengths; older graphs are dropped."""
         for family in ("llama", "deepseek_v3", "gpt_neox"):
             with self.subTest(family):
                 torch.compiler.reset()
@@ -176,18 +176,18 @@ class Exact(Case):
 
 
 def towers():
-    """(a name, a model with a picture tower, what the tower makes of random patches)."""
+    """A name, a model with a picture tower, and a function that runs the tower on random patches."""
 
     def patches(*shape):
         return torch.randn(shape, generator=torch.Generator().manual_seed(0))
 
     for name in ("Qwen2_5_VL", "Glm4v"):
-        model = made(name, head="ForConditionalGeneration")
+        model = new_model(name, head="ForConditionalGeneration")
         vision = model.config.vision_config
         size = 3 * vision.temporal_patch_size * vision.patch_size**2
         grid = torch.tensor([[1, 8, 12]])
         yield name, model, lambda m=model, n=size, g=grid: m.model.visual(patches(96, n), grid_thw=g)[0]
-    model = made("Gemma4Vision", head="Model")
+    model = new_model("Gemma4Vision", head="Model")
     places = torch.cartesian_prod(torch.arange(6), torch.arange(9))[None]
     size = 3 * model.config.patch_size**2
     yield "Gemma4", model, lambda m=model: m(patches(1, 54, size), places)[0]
@@ -204,7 +204,7 @@ class Families(Case):
                     self.assertLess(apart(run(), before), 1e-5)
 
     def test_every_decoder(self):
-        """Healthy ones pass, one whose frequencies are gone is refused, and exact rows make it whole."""
+        """Healthy models pass. A model without its frequencies is refused, and exact rows give it the same logits."""
         passed, wrong = 0, {}
         for model_type, *classes in tiny_models.decoder_classes():
             try:

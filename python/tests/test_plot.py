@@ -1,4 +1,4 @@
-"""rotary.plot: what is drawn equals what the package's functions give; the command; pictures as files."""
+"""rotary.plot: the drawn values beside those of the package's functions; the command; the files."""
 
 import contextlib
 import io
@@ -25,7 +25,7 @@ PLAIN = rotary.Rope(head_dim=16, base=10000, pairing="half")
 
 
 def lines(figure):
-    """{label: (x, y)} of the first axes."""
+    """The x and y of each line of the first axes, by its label."""
     return {line.get_label(): line.get_data() for line in figure.axes[0].lines}
 
 
@@ -88,7 +88,7 @@ class Drawn(unittest.TestCase):
     def test_decay_is_the_score_of_rotated_vectors(self):
         figure = plot.decay(PLAIN, last=60)
         x, y = lines(figure)["base 10000"]
-        near = x < 9  # each distance is a step of its own
+        near = x < 9  # there each step is one distance
         table = rotary.Table(PLAIN, x[near])
         np.testing.assert_allclose(y[near], np.asarray(table.cos).mean(-1), atol=1e-6)
         scores = np.asarray(rotary.Table(PLAIN, range(1, 61)).cos).mean(-1)
@@ -155,7 +155,7 @@ class Drawn(unittest.TestCase):
                     plot.loss(pathlib.Path(folder, "rope"))
                 self.assertEqual(caught.exception.code, code)
 
-    def test_what_is_wrong_is_an_error(self):
+    def test_wrong_arguments_are_errors(self):
         for code, draw in {
             "ROPE": lambda: plot.table(LLAMA, rope=1),
             "FILE": lambda: plot.wavelengths("none.json"),
@@ -173,9 +173,9 @@ class Drawn(unittest.TestCase):
 
 class Files(unittest.TestCase):
     def setUp(self):
-        made = tempfile.TemporaryDirectory()
-        self.addCleanup(made.cleanup)
-        self.folder = pathlib.Path(made.name)
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = pathlib.Path(folder.name)
 
     def test_a_picture_is_svg_or_png_and_the_same_bytes_each_time(self):
         for name, begin in ("a.svg", b"<?xml"), ("a.PNG", b"\x89PNG"):
@@ -186,23 +186,23 @@ class Files(unittest.TestCase):
         self.assertIn("context 131072", (self.folder / "1a.svg").read_text("utf-8"))
         self.assertEqual(len(list(self.folder.iterdir())), 4, "nothing else is left")
 
-    def test_what_cannot_be_written_leaves_what_was_there(self):
-        (self.folder / "taken.svg").mkdir()
-        for output, code in ("a.pdf", "FORMAT"), ("none/a.svg", "FILE"), ("taken.svg", "FILE"):
+    def test_a_failed_write_leaves_the_old_file(self):
+        (self.folder / "folder.svg").mkdir()
+        for output, code in ("a.pdf", "FORMAT"), ("none/a.svg", "FILE"), ("folder.svg", "FILE"):
             with self.assertRaises(rotary.Error) as caught:
                 plot.save(plot.stretch(LLAMA), self.folder / output)
             self.assertEqual(caught.exception.code, code)
-        self.assertEqual([each.name for each in self.folder.iterdir()], ["taken.svg"])
+        self.assertEqual([each.name for each in self.folder.iterdir()], ["folder.svg"])
 
     def run_command(self, *words):
-        """(status, standard error)."""
-        told = io.StringIO()
-        with contextlib.redirect_stderr(told):
+        """The exit status and standard error of the command."""
+        stderr = io.StringIO()
+        with contextlib.redirect_stderr(stderr):
             try:
                 plot.main([str(word) for word in words])
             except SystemExit as end:
-                return end.code, told.getvalue()
-        return 0, told.getvalue()
+                return end.code, stderr.getvalue()
+        return 0, stderr.getvalue()
 
     def test_the_command_draws_every_kind_but_losses_of_a_config(self):
         for kind in ("wavelengths", "stretch", "table", "decay", "patches", "accuracy"):
@@ -216,17 +216,17 @@ class Files(unittest.TestCase):
 
     def test_the_command_says_what_is_wrong(self):
         output = self.folder / "a.svg"
-        status, told = self.run_command("table", self.folder / "none.json", "--output", output)
-        self.assertEqual((status, told[:13]), (1, "error: FILE: "))
+        status, stderr = self.run_command("table", self.folder / "none.json", "--output", output)
+        self.assertEqual((status, stderr[:13]), (1, "error: FILE: "))
         for words, says in {
             ("table", LLAMA, GEMMA, "--output", output): "table: too many positional arguments",
             ("loss", self.folder, "--output", output, "--rope", 0): "loss: got an unexpected keyword argument 'rope'",
             ("tabel", LLAMA, "--output", output): "invalid choice: 'tabel'",
             ("table", LLAMA): "--output",
         }.items():
-            status, told = self.run_command(*words)
+            status, stderr = self.run_command(*words)
             self.assertEqual(status, 2)
-            self.assertIn(says, told)
+            self.assertIn(says, stderr)
         self.assertFalse(output.exists())
 
     def test_without_matplotlib_one_sentence_says_what_to_install(self):
@@ -243,11 +243,11 @@ class Files(unittest.TestCase):
 class Docs(unittest.TestCase):
     def test_every_picture_is_drawn_by_tools_and_shown_by_a_page(self):
         root = CONFIGS.parents[3]
-        made = set(re.findall(r'"([a-z]+/[a-z0-9-]+\.svg)": plot\.', (root / "tools" / "pictures.py").read_text()))
+        drawn = set(re.findall(r'"([a-z]+/[a-z0-9-]+\.svg)": plot\.', (root / "tools" / "pictures.py").read_text()))
         there = {f"{file.parent.name}/{file.name}" for file in root.glob("docs/**/*.svg")}
-        self.assertEqual(there, made)
+        self.assertEqual(there, drawn)
         pages = "".join(page.read_text() for page in root.glob("docs/**/*.md"))
-        for name in made:
+        for name in drawn:
             self.assertRegex(pages, rf"\]\((\w+/)?{name.split('/')[1]}\)")
 
 

@@ -1,4 +1,4 @@
-"""rotary.positions, by what makes them and by the models that have their own."""
+"""rotary.positions, by name and by model."""
 
 import unittest
 
@@ -8,7 +8,7 @@ from support import refused
 
 
 class Positions(unittest.TestCase):
-    def test_are_those_of_the_library(self):
+    def test_values_of_the_library(self):
         places = rotary.positions
         self.assertEqual(places.packed([0, 3, 5]).tolist(), [0, 1, 2, 0, 1])
         self.assertEqual(places.packed(np.array([0, 3, 5], np.int32)).dtype, np.int64)
@@ -22,11 +22,11 @@ class Positions(unittest.TestCase):
         self.assertEqual((tokens.tolist(), at.tolist()), ([0, 1, 6, 7, 8, 5], [3, 4, 6, 7, 8, 5]))
 
     def test_maps(self):
-        """As tools/tests/positions/positions_test.cpp: by vLLM's dual_chunk_rope.py."""
-        made = rotary.positions.dual_chunk([[0, 3, 5, 6, 13]], 8, local=2)
+        """The values of vLLM's dual_chunk_rope.py, as in tools/tests/positions/positions_test.cpp."""
+        found = rotary.positions.dual_chunk([[0, 3, 5, 6, 13]], 8, local=2)
         wanted = {"key": [0, 3, 5, 0, 1], "same": [0, 3, 5, 0, 1], "before": [6, 8, 8, 6, 7], "far": [8] * 5}
         wanted |= {"before_critical": [6, 9, 11, 6, 7], "far_critical": [8, 11, 13, 8, 9]}
-        self.assertEqual({name: one.tolist() for name, one in made.items()}, {n: [one] for n, one in wanted.items()})
+        self.assertEqual({name: one.tolist() for name, one in found.items()}, {n: [one] for n, one in wanted.items()})
         query, key = rotary.positions.self_extend(np.array([0, 5, 9]), 4, 10)
         self.assertEqual((query.tolist(), key.tolist()), ([8, 9, 10], [0, 1, 2]))
         refused(self, "POSITION", lambda: rotary.positions.dual_chunk([0], 4, 4))
@@ -45,18 +45,18 @@ class Positions(unittest.TestCase):
         model, rows = rotary.positions.model, [[0, 1, 1], [1, 1, 0]]
         for source in ({"model_type": "llama"}, ' {"model_type": "llama"}'):
             for given in (rows, np.array(rows, bool)):
-                told = model(source, mask=given)
-                self.assertEqual((told["positions"].tolist(), told["deltas"]), ([[0, 0, 1], [0, 1, 0]], None))
+                result = model(source, mask=given)
+                self.assertEqual((result["positions"].tolist(), result["deltas"]), ([[0, 0, 1], [0, 1, 0]], None))
         self.assertEqual(model({"model_type": "llama"}, np.arange(4))["positions"].tolist(), [0, 1, 2, 3])
         tower = {"model_type": "qwen2_vl", "vision_config": {"spatial_merge_size": 2}}
-        told = model(tower, part="vision_config", image_grids=np.array([[1, 4, 6]]))
-        self.assertEqual(told["positions"].tolist(), rotary.positions.image(4, 6, merge=2).tolist())
+        result = model(tower, part="vision_config", image_grids=np.array([[1, 4, 6]]))
+        self.assertEqual(result["positions"].tolist(), rotary.positions.image(4, 6, merge=2).tolist())
         refused(self, "MODEL_TYPE", lambda: model({"model_type": "nothing"}, [1, 2]))
         for wrong in (lambda: model({"model_type": "llama"}), lambda: model({"model_type": "llama"}, [1, 2], mask=[1]),
                       lambda: model(tower, part="vision_config", image_grids=[1, 4, 6])):
             refused(self, "SHAPE", wrong)
 
-    def test_what_is_refused(self):
+    def test_refusals(self):
         places = rotary.positions
         for wrong in (lambda: places.packed([1, 2]), lambda: places.mask([]), lambda: places.image(3, 4, merge=2),
                       lambda: places.shard_tokens("zigzag", 0, 3, [0, 16]), lambda: places.held_tokens(4, 4, 0)):
@@ -84,4 +84,4 @@ class Positions(unittest.TestCase):
         with self.assertRaisesRegex(rotary.Error, "pipeline") as caught:
             rotary.positions.model({"_class_name": "WanTransformer3DModel"})
         self.assertEqual(caught.exception.code, "MODEL_TYPE")
-        self.assertNotIn("--", str(caught.exception))  # in words that are neither front end's
+        self.assertNotIn("--", str(caught.exception))  # the sentence names no option of the program

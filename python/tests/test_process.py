@@ -1,4 +1,4 @@
-"""rotary in a process: without numpy, the modules that an import loads, threads, forks, memory."""
+"""rotary in a process: without numpy; the modules that an import loads; threads, forks and memory."""
 
 import importlib.util
 import inspect
@@ -88,8 +88,8 @@ def calls(count):
         rotary.rotate(capsule, table, layout="thd")
         rotary.rotate(memoryview(q), table, layout="thd")
         np.asarray(table.sin), table.cos[0].tolist()
-        made = rotary.Table(rope, [1, 2])
-        hash(made), made == table, made.positions.tolist()
+        equal = rotary.Table(rope, [1, 2])
+        hash(equal), equal == table, equal.positions.tolist()
     for _ in range(count // 4 if torch else 0):
         family(*map(torch.tensor, (q, k, *rows)))
     for _ in range(count // 40 if torch else 0):
@@ -147,7 +147,7 @@ class Process(unittest.TestCase):
         self.assertIn("layout", inspect.signature(rotary.rotate_qk).parameters)
         self.assertIn("positions", inspect.signature(rotary.Table).parameters)
 
-    def test_none_for_what_has_no_default_is_an_error(self):
+    def test_none_for_a_required_argument_is_an_error(self):
         for function in (getattr(of, name) for of in (rotary, rotary.positions) for name in of.__all__):
             if isinstance(function, types.FunctionType) and (torch or function is not rotary.patch):
                 parameters = inspect.signature(function).parameters.values()
@@ -165,7 +165,7 @@ class Process(unittest.TestCase):
         self.assertLess(int(run_python("-c", code)), 1 << 20)
 
     def test_threads(self):
-        """numpy's arrays; with torch its tensors too, with and without a recorded gradient."""
+        """numpy's arrays, and with torch its tensors, with and without a recorded gradient."""
         table = rotary.Table(rotary.Rope(head_dim=64, pairing="half"), range(128))
         x = np.random.default_rng(0).standard_normal((1, 128, 8, 64)).astype(np.float32)
         given = [x] if torch is None else [x, torch.tensor(x), torch.tensor(x, requires_grad=True)]
@@ -269,12 +269,12 @@ class Types(unittest.TestCase):
                 "y: npt.NDArray[np.float32] = rotary.rotate(x, table, layout='bthd')\n"
                 "first: rotary.ModelRope = rotary.config('config.json')[0]\n"
             )
-            installed = package.parent.name.endswith("-packages")  # else mypy must be told
-            told = dict(os.environ) if installed else {**os.environ, "MYPYPATH": str(package.parent)}
+            installed = package.parent.name.endswith("-packages")  # else mypy needs the path
+            environment = dict(os.environ) if installed else {**os.environ, "MYPYPATH": str(package.parent)}
             for more in (["-p", "rotary"], [str(use)]):
                 words = [sys.executable, "-m", "mypy", "--strict", "--cache-dir", folder, *more]
-                done = subprocess.run(words, capture_output=True, text=True, cwd=folder, env=told)
+                done = subprocess.run(words, capture_output=True, text=True, cwd=folder, env=environment)
                 self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
             use.write_text("import rotary\nrotary.Rope(head_dim=64, pairing='halves')\n")
-            done = subprocess.run(words, capture_output=True, text=True, cwd=folder, env=told)
+            done = subprocess.run(words, capture_output=True, text=True, cwd=folder, env=environment)
             self.assertNotEqual(done.returncode, 0)

@@ -1,4 +1,4 @@
-"""The program, of the package rotary-cli; and check, diagnose, extend, convert and accuracy beside what it prints."""
+"""The program rotary, and check, diagnose, extend, convert and accuracy beside what it prints."""
 
 import json
 import pathlib
@@ -22,17 +22,19 @@ def run(*words, status=0):
 
 
 def printed(*words, status=0):
-    """The JSON that a command prints, without its version, which values in memory do not have."""
-    told = json.loads(run(*words, "--json", status=status))
-    assert told.pop("version") == 1
-    return told
+    """The JSON that a command prints, without its version, which the package's answers do not have."""
+    answer = json.loads(run(*words, "--json", status=status))
+    assert answer.pop("version") == 1
+    return answer
 
 
-def rounded(told):
-    """Measured numbers in the digits that every compiler gives: package and program may be built by two."""
-    if isinstance(told, dict):
-        return {name: rounded(value) for name, value in told.items()}
-    return [*map(rounded, told)] if isinstance(told, list) else float(f"{told:.6g}") if type(told) is float else told
+def rounded(answer):
+    """The answer in fewer digits, on which builds by two compilers agree, as package and program may be."""
+    if isinstance(answer, dict):
+        return {name: rounded(value) for name, value in answer.items()}
+    if isinstance(answer, list):
+        return [*map(rounded, answer)]
+    return float(f"{answer:.6g}") if type(answer) is float else answer
 
 
 def setUpModule():
@@ -59,7 +61,7 @@ class Program(unittest.TestCase):
         run("inspect", "/no/such/file", status=1)
         run("inpsect", status=2)
 
-    def test_what_the_tools_refuse_beside_the_program(self):
+    def test_refusals_beside_the_program(self):
         rope = rotary.Rope(head_dim=8, pairing="half")
         for words, code in (
             ({"tolerance": -1}, "VALUE"), ({"tolerance": float("nan")}, "VALUE"), ({"rope": -(2**63)}, "VALUE"),
@@ -90,11 +92,11 @@ class Program(unittest.TestCase):
     def test_check(self):
         before, after = self.save("x.npy", self.x), self.save("y.npy", self.y)
         words = ["--before", before, "--after", after, "--positions", "100:106"]
-        told = printed("check", CONFIG, *words)
-        self.assertTrue(told["equal"])
+        expected = printed("check", CONFIG, *words)
+        self.assertTrue(expected["equal"])
         for source in (CONFIG, str(CONFIG), json.loads(CONFIG.read_text())):
-            self.assertEqual(rotary.check(source, self.x, self.y, positions=range(100, 106)), told)
-        self.assertEqual(rotary.check(CONFIG, before, after, positions="100:106"), told)
+            self.assertEqual(rotary.check(source, self.x, self.y, positions=range(100, 106)), expected)
+        self.assertEqual(rotary.check(CONFIG, before, after, positions="100:106"), expected)
         for source in (self.entry, self.entry.rope):
             self.assertTrue(rotary.check(source, self.x, self.y, positions=range(100, 106))["equal"])
 
@@ -110,24 +112,24 @@ class Program(unittest.TestCase):
         y = rotary.rotate(self.x, rotary.Table(wrong, range(100, 106)), layout="bthd")
         before, after = self.save("x.npy", self.x), self.save("y.npy", y)
         words = ["--before", before, "--after", after, "--positions", "100:106"]
-        told = printed("check", CONFIG, *words, status=1)
-        made = rotary.check(CONFIG, self.x, y, positions=range(100, 106))
-        self.assertEqual(rounded(made), rounded(told))
-        self.assertEqual((made["equal"], made["diagnosis"]["verdict"]), (False, "pairing"))
+        expected = printed("check", CONFIG, *words, status=1)
+        got = rotary.check(CONFIG, self.x, y, positions=range(100, 106))
+        self.assertEqual(rounded(got), rounded(expected))
+        self.assertEqual((got["equal"], got["diagnosis"]["verdict"]), (False, "pairing"))
         # A tolerance is for noise, not for another rotation.
         self.assertFalse(rotary.check(CONFIG, self.x, y, positions=range(100, 106), tolerance=1e3)["equal"])
         noisy = self.y + np.float32(1e-3) * np.random.default_rng(1).standard_normal(self.y.shape, "f4")
         for tolerance, verdict in ((None, "differs"), (0.1, "equal")):
-            made = rotary.check(CONFIG, self.x, noisy, positions=range(100, 106), tolerance=tolerance)
-            self.assertEqual((made["verdict"], made["diagnosis"]["verdict"]), (verdict, "noise"))
+            got = rotary.check(CONFIG, self.x, noisy, positions=range(100, 106), tolerance=tolerance)
+            self.assertEqual((got["verdict"], got["diagnosis"]["verdict"]), (verdict, "noise"))
 
     def test_several_tensors(self):
         q, k = {"q": self.x, "k": self.x[:, :, :2]}, {"q": self.y, "k": self.y[:, :, :2]}
-        made = rotary.check(CONFIG, q, k, positions=range(100, 106), layout="bthd")
-        self.assertTrue(made["equal"])
-        self.assertEqual(set(made["tensors"]), {"q", "k"})
-        made = rotary.check(CONFIG, q, k, positions=range(100, 106), tensors=["q"])
-        self.assertNotIn("tensors", made)
+        got = rotary.check(CONFIG, q, k, positions=range(100, 106), layout="bthd")
+        self.assertTrue(got["equal"])
+        self.assertEqual(set(got["tensors"]), {"q", "k"})
+        got = rotary.check(CONFIG, q, k, positions=range(100, 106), tensors=["q"])
+        self.assertNotIn("tensors", got)
 
     def test_diagnose(self):
         before, after = self.save("x.npy", self.x), self.save("y.npy", self.y)
@@ -137,9 +139,9 @@ class Program(unittest.TestCase):
             (["--config", CONFIG], {"config": CONFIG}),
             (["--config", CONFIG, "--layout", "bthd"], {"config": json.loads(CONFIG.read_text()), "layout": "bthd"}),
         ):
-            told = printed("diagnose", "--before", before, "--after", after, *words)
-            self.assertEqual(rounded(rotary.diagnose(self.x, self.y, **given)), rounded(told))
-        self.assertEqual(told["verdict"], "offset")
+            expected = printed("diagnose", "--before", before, "--after", after, *words)
+            self.assertEqual(rounded(rotary.diagnose(self.x, self.y, **given)), rounded(expected))
+        self.assertEqual(expected["verdict"], "offset")
 
     def test_extend(self):
         for words, given in (
@@ -147,8 +149,8 @@ class Program(unittest.TestCase):
             (["--scaling", "yarn", "--factor", "8"], {"scaling": "yarn", "factor": 8}),
             (["--scaling", "none", "--trained-length", "8192"], {"scaling": "none", "trained_length": 8192}),
         ):
-            told = printed("extend", CONFIG, "--length", "131072", *words)
-            self.assertEqual(rotary.extend(CONFIG, 131072, **given), told)
+            expected = printed("extend", CONFIG, "--length", "131072", *words)
+            self.assertEqual(rotary.extend(CONFIG, 131072, **given), expected)
         text = rotary.extend(json.loads(CONFIG.read_text()), 131072, scaling="yarn", output=self.folder / "longer")
         written = json.loads((self.folder / "longer" / "config.json").read_text())
         self.assertEqual(text["written"], str(self.folder / "longer" / "config.json"))
@@ -168,10 +170,10 @@ class Program(unittest.TestCase):
         text = json.dumps(header).encode()
         (source / "model.safetensors").write_bytes(len(text).to_bytes(8, "little") + text + rows.tobytes())
         out, again = self.folder / "out", self.folder / "again"
-        told = printed("convert", source, "--to", "interleaved", "--output", out)
-        made = rotary.convert(source, again, to="interleaved", verify=True)
-        self.assertEqual([layer["equal"] for layer in made.pop("verified")], [True])
-        self.assertEqual({**made, "output": ""}, {**told, "output": ""})
+        expected = printed("convert", source, "--to", "interleaved", "--output", out)
+        got = rotary.convert(source, again, to="interleaved", verify=True)
+        self.assertEqual([layer["equal"] for layer in got.pop("verified")], [True])
+        self.assertEqual({**got, "output": ""}, {**expected, "output": ""})
         weights = (again / "model.safetensors").read_bytes()
         self.assertEqual((out / "model.safetensors").read_bytes(), weights)
         moved = np.frombuffer(weights[-512:], np.float32).reshape(2, 8, 8)
@@ -182,10 +184,10 @@ class Program(unittest.TestCase):
             rotary.convert(source, to="interleaved")
 
     def test_accuracy(self):
-        told = printed("accuracy", CONFIG, "--positions", "0:64", "--tolerance", "0.01")
-        self.assertEqual(rotary.accuracy(CONFIG, positions=range(64), tolerance=0.01), told)
+        expected = printed("accuracy", CONFIG, "--positions", "0:64", "--tolerance", "0.01")
+        self.assertEqual(rotary.accuracy(CONFIG, positions=range(64), tolerance=0.01), expected)
         of_entry = rotary.accuracy(self.entry, positions=range(64), tolerance=0.01)
-        self.assertEqual(of_entry["ways"], told["ways"])
+        self.assertEqual(of_entry["ways"], expected["ways"])
         refused(self, "ROPE", lambda: rotary.accuracy(CONFIG, rope=3))
 
     def test_errors(self):
@@ -203,12 +205,12 @@ class Program(unittest.TestCase):
 
 
 def read_safetensors(path):
-    """Its float32 tensors."""
+    """The tensors of a file of float32."""
     whole = path.read_bytes()
     begin = 8 + int.from_bytes(whole[:8], "little")
     header = json.loads(whole[8:begin])
     header.pop("__metadata__", None)
     return {
-        name: np.frombuffer(whole[begin:][slice(*told["data_offsets"])], np.float32).reshape(told["shape"])
-        for name, told in header.items()
+        name: np.frombuffer(whole[begin:][slice(*tensor["data_offsets"])], np.float32).reshape(tensor["shape"])
+        for name, tensor in header.items()
     }

@@ -1,4 +1,4 @@
-"""rotate and its family on numpy's, torch's and JAX's arrays, against the formula in numpy, bit for bit."""
+"""rotate and its family on numpy's, torch's and JAX's arrays, bit for bit beside the formula in numpy."""
 
 import itertools
 import unittest
@@ -18,7 +18,7 @@ def cos_sin(table):
 
 
 def views(whole):
-    """Parts of an array [2, 10, 6, 32] of numpy or torch."""
+    """Named parts of an array [2, 10, 6, 32] of numpy or torch, with gaps in memory."""
     yield "every second token and head", whole[:, ::2, ::2, :16]
     yield "a slice of heads", whole[:, :5, 1:4, 8:24]
     yield "transposed", whole[:, :3, :5, :16].swapaxes(1, 2)
@@ -28,7 +28,7 @@ class Rotate(Case):
     DOORS = Case.DOORS + [Cuda()] * Cuda.there
 
     def turned(self, door, shape, table, layout, dtype="float32", first=0, direction="forward"):
-        """One tensor, by every way."""
+        """Rotates one tensor in every way."""
         x, words = door.make(numbers(shape), dtype), {"layout": layout, "first": first, "direction": direction}
         how = table.pairing, layout, first, direction == "backward"
         self.same(door, "rotate", [x], [rotated(door.read(x), *cos_sin(table), *how)], table, **words)
@@ -49,7 +49,7 @@ class Rotate(Case):
                 self.turned(door, shape, table_of(pairing, positions), layout)
 
     def test_rows_per_head(self):
-        """The heads of a group turn by its row; of q, of k and of a packed tensor."""
+        """Heads of a group rotate by its row: in q, in k and in a packed tensor."""
         speeds, places = np.random.default_rng(0).normal(size=(2, 2, 6)), np.arange(20).reshape(2, 2, 5)
         for door, pairing in itertools.product(self.DOORS, PAIRINGS):
             table = rotary.Table(rotary.Frequencies(speeds, pairing=pairing), places)
@@ -57,12 +57,12 @@ class Rotate(Case):
                 self.turned(door, shape, table, layout, door.dtypes[-1], direction="backward")
             q, k, qkv = (door.make(numbers((2, 5, heads, 20)), "float32") for heads in (4, 2, 8))
             rows = *cos_sin(table), pairing, "bthd"
-            made = [rotated(door.read(x), *rows) for x in (q, k, qkv[:, :, :4], qkv[:, :, 4:6])]
-            self.same(door, "rotate_qk", [q, k], made[:2], table, layout="bthd")
-            packed = np.concatenate([*made[2:], door.read(qkv)[:, :, 6:]], 2)
+            expected = [rotated(door.read(x), *rows) for x in (q, k, qkv[:, :, :4], qkv[:, :, 4:6])]
+            self.same(door, "rotate_qk", [q, k], expected[:2], table, layout="bthd")
+            packed = np.concatenate([*expected[2:], door.read(qkv)[:, :, 6:]], 2)
             self.same(door, "rotate_qkv", [qkv], [packed], table, 2, layout="bthd")
-            told = refused(self, "SHAPE", lambda: rotary.rotate(q[:, :, :3], table, layout="bthd"))
-            self.assertIn("multiple of the 2 heads", told)
+            sentence = refused(self, "SHAPE", lambda: rotary.rotate(q[:, :, :3], table, layout="bthd"))
+            self.assertIn("multiple of the 2 heads", sentence)
 
     def test_q_and_k(self):
         for door, first in itertools.product(self.DOORS, (0, 4)):
@@ -77,7 +77,7 @@ class Rotate(Case):
                     self.same(door, "rotate_qk", [q, k], expected, table, **words, direction=direction)
 
     def test_queries_times_their_factors(self):
-        """The bits of rows times the factors; what does not turn is multiplied itself, and k is alone."""
+        """q has the bits of rows times the factors; its other elements are multiplied themselves; k is only rotated."""
         table, each = table_of("interleaved"), np.linspace(0.5, 3, 10).reshape(2, 5)
         per_head = rotary.Table(rotary.Frequencies(np.ones((2, 2, 6)), pairing="half"), np.ones((2, 2, 5)))
         for door, rows in itertools.product(self.DOORS, (table, per_head)):
@@ -98,8 +98,8 @@ class Rotate(Case):
             for code, wrong in (("SHAPE", each[:, :4]), ("SHAPE", each.T), ("DTYPE", np.ones(5, np.int64)),
                                 *([] if isinstance(door, Jax) else [("VALUE", each * np.inf)])):  # fmt: skip
                 words = {"layout": "bhtd", "query_scale": wrong}
-                told = refused(self, code, lambda: rotary.rotate_qk(q, k, table, **words))
-                self.assertTrue(code != "DTYPE" or "query_scale must" in told, told)
+                sentence = refused(self, code, lambda: rotary.rotate_qk(q, k, table, **words))
+                self.assertTrue(code != "DTYPE" or "query_scale must" in sentence, sentence)
                 if isinstance(door, Jax):
                     refused(self, code, lambda: rotary.jax.rotate_qk(q, k, table, **words))
 
@@ -165,13 +165,13 @@ class Rotate(Case):
 
 
 class Rows(Case):
-    """from_rows and from_doubled, of numpy's arrays and of tensors."""
+    """from_rows and from_doubled, with numpy's arrays and with tensors."""
 
     DOORS = [door for door in Case.DOORS if not isinstance(door, Jax)]
 
     @staticmethod
     def forms(table):
-        """Rows as they are, doubled in two halves, and side by side."""
+        """Rows with one column for each pair, doubled in halves, and doubled side by side."""
         single = cos_sin(table)
         return single, [np.concatenate([x, x], -1) for x in single], [np.repeat(x, 2, -1) for x in single]
 
@@ -186,12 +186,12 @@ class Rows(Case):
                 (rotary.from_doubled, sides, {"doubled": "neighbours"}),
                 *([] if pairing == "half" else [(rotary.from_doubled, sides, {})]),
             ):
-                made = function(*rows, pairing=pairing, **words)
-                self.assertEqual((made.shape, made.pairing, made.positions), (table.shape, pairing, None))
-                self.assertEqual((made.tokens, made.batch, made.rotary_dim), (5, 1, 12))
-                self.assertEqual(np.asarray(made.cos).tolist(), table.cos.tolist())
+                copied = function(*rows, pairing=pairing, **words)
+                self.assertEqual((copied.shape, copied.pairing, copied.positions), (table.shape, pairing, None))
+                self.assertEqual((copied.tokens, copied.batch, copied.rotary_dim), (5, 1, 12))
+                self.assertEqual(np.asarray(copied.cos).tolist(), table.cos.tolist())
                 for given in (door.make(x, "float32"), x):  # tables of tensors rotate numpy too
-                    y = rotary.rotate(given, made, layout="bhtd")
+                    y = rotary.rotate(given, copied, layout="bhtd")
                     self.assertTrue(same_bits(np.asarray(y), turned))
 
     def test_narrow_and_wide_rows(self):
@@ -199,16 +199,16 @@ class Rows(Case):
             x = numbers((2, 5, 3, 16))
             for dtype, other in itertools.product(("float16", "float64", *door.dtypes), door.dtypes):
                 rows = [door.make(one, kind) for one, kind in zip(cos_sin(table_of()), (dtype, other))]
-                made = rotary.from_rows(*rows, pairing="half")
+                copied = rotary.from_rows(*rows, pairing="half")
                 expected = rotated(x, *(door.read(one).astype(np.float32) for one in rows), "half", "bthd")
-                y = rotary.rotate(door.make(x, "float32"), made, layout="bthd")
+                y = rotary.rotate(door.make(x, "float32"), copied, layout="bthd")
                 self.assertTrue(same_bits(door.read(y), expected))
 
-    def test_what_is_refused(self):
+    def test_refusals(self):
         for door in self.DOORS:
             single, halves, sides = ([door.make(one, "float32") for one in rows] for rows in self.forms(table_of()))
             of_rows, doubled = rotary.from_rows, rotary.from_doubled
-            for code, told, function, rows, words in (
+            for code, part, function, rows, words in (
                 ("SHAPE", "use rotary.from_doubled", of_rows, halves, {}),
                 ("SHAPE", "use rotary.from_doubled", of_rows, sides, {"pairing": "interleaved"}),
                 ("SHAPE", "rotary.from_rows", doubled, single, {}),
@@ -220,10 +220,10 @@ class Rows(Case):
                 ("PAIRING", "not given", doubled, halves, {"pairing": None}),
             ):
                 sentence = refused(self, code, lambda: function(*rows, **{"pairing": "half", **words}))
-                self.assertIn(told, sentence)
+                self.assertIn(part, sentence)
             self.assertEqual(of_rows(*halves, pairing="half", repeated=True).pairs, 12)
 
-    def test_position_zero_is_not_taken_for_doubled(self):
+    def test_position_zero_does_not_count_as_doubled(self):
         table = table_of(positions=0)
         self.assertEqual(rotary.from_rows(table.cos, table.sin, pairing="half").cos.tolist(), table.cos.tolist())
 

@@ -26,9 +26,9 @@ class Values(unittest.TestCase):
         library = json.loads(_core._scalings())
         self.assertEqual({words["name"] for words in library}, set(_values._scalings))
         for words in library:
-            made = _values._scalings[words["name"]]()
-            fields = json.loads(json.dumps({field: getattr(made, field) for field in made._fields}))
-            self.assertEqual({"name": made.name, **fields}, words)
+            value = _values._scalings[words["name"]]()
+            fields = json.loads(json.dumps({field: getattr(value, field) for field in value._fields}))
+            self.assertEqual({"name": value.name, **fields}, words)
 
         self.assertEqual(str(inspect.signature(rotary.Linear)), "(*, factor: 'float' = 1.0) -> 'None'")
         with self.assertRaisesRegex(TypeError, r"Linear.__init__\(\) got an unexpected keyword argument 'base'"):
@@ -85,16 +85,16 @@ class Values(unittest.TestCase):
         self.assertEqual(rotary.axial(head_dim=8, axes=2, base=100, pairing="half").axis, (0, 0, 1, 1))
 
     def test_axes_of_unequal_width(self):
-        made = rotary.axial(head_dim=130, axes=[(16, 256), 0, 56, (56, 10000, 2)], pairing="interleaved")
-        self.assertEqual((made.rotary_dim, made.axis), (128, (0,) * 8 + (2,) * 28 + (3,) * 28))
+        rope = rotary.axial(head_dim=130, axes=[(16, 256), 0, 56, (56, 10000, 2)], pairing="interleaved")
+        self.assertEqual((rope.rotary_dim, rope.axis), (128, (0,) * 8 + (2,) * 28 + (3,) * 28))
         yarn = rotary.Yarn(factor=4, trained_length=64)
         axes = rotary.Axis(width=8, scaling=yarn), rotary.Axis(width=8, base=100, scaling=yarn)
         scaled = rotary.axial(head_dim=16, axes=axes, pairing="half")
         plain = rotary.Rope(head_dim=8, pairing="half", scaling=yarn)
         self.assertEqual(scaled.attention_factor, rotary.frequencies(plain).attention_factor)
         self.assertEqual((eval_of(scaled), eval_of(axes[1])), (scaled, axes[1]))
-        for wrong, told in (((8, 3), "even"), ((8, 10), "at most head_dim = 16"), ((), "[1, 256]")):
-            self.assertIn(told, refused(self, "SHAPE", lambda: rotary.axial(head_dim=16, axes=wrong, pairing="half")))
+        for wrong, words in (((8, 3), "even"), ((8, 10), "at most head_dim = 16"), ((), "[1, 256]")):
+            self.assertIn(words, refused(self, "SHAPE", lambda: rotary.axial(head_dim=16, axes=wrong, pairing="half")))
 
 
 def eval_of(value):
@@ -103,10 +103,11 @@ def eval_of(value):
 
 class TheFrequencies(unittest.TestCase):
     def test_plain(self):
-        made = rotary.frequencies(rotary.Rope(head_dim=128, base=1e4, pairing="half"))
-        np.testing.assert_allclose(np.asarray(made.inv_freq), inv_freq(128), rtol=4e-16)
-        self.assertEqual((made.attention_factor, made.pairing, made.rotary_dim, made.axes), (1.0, "half", 128, 1))
-        self.assertEqual(made.inv_freq.tolist(), [made.inv_freq[i] for i in range(64)])
+        speeds = rotary.frequencies(rotary.Rope(head_dim=128, base=1e4, pairing="half"))
+        np.testing.assert_allclose(np.asarray(speeds.inv_freq), inv_freq(128), rtol=4e-16)
+        self.assertEqual((speeds.attention_factor, speeds.pairing), (1.0, "half"))
+        self.assertEqual((speeds.rotary_dim, speeds.axes), (128, 1))
+        self.assertEqual(speeds.inv_freq.tolist(), [speeds.inv_freq[i] for i in range(64)])
 
     def test_length(self):
         rope = rotary.Rope(head_dim=64, pairing="half", scaling=rotary.Dynamic(factor=2, trained_length=64))
@@ -118,10 +119,11 @@ class TheFrequencies(unittest.TestCase):
             rotary.Table(rotary.frequencies(rope, 64), range(65), 64)
 
     def test_by_hand_and_pickle(self):
-        made = rotary.Frequencies(inv_freq(8), pairing="half", attention_factor=2.0, axis=[0, 1, 0, 1], clockwise=True)
-        again = pickle.loads(pickle.dumps(made))
-        self.assertEqual(made, again)
-        self.assertEqual(hash(made), hash(again))
+        words = {"attention_factor": 2.0, "axis": [0, 1, 0, 1], "clockwise": True}
+        speeds = rotary.Frequencies(inv_freq(8), pairing="half", **words)
+        again = pickle.loads(pickle.dumps(speeds))
+        self.assertEqual(speeds, again)
+        self.assertEqual(hash(speeds), hash(again))
         self.assertEqual((again.axis, again.clockwise, again.attention_factor), ((0, 1, 0, 1), True, 2.0))
         with self.assertRaises(rotary.Error):
             rotary.Frequencies([1.0], pairing=None)
@@ -132,7 +134,7 @@ class TheFrequencies(unittest.TestCase):
 
 
 class TheEquation(unittest.TestCase):
-    """Sums over axes, phases, amplitudes and rows per head."""
+    """Ropes with summed axes, phases, amplitudes and rows for each head."""
 
     random = np.random.default_rng(0)
     speeds, phase = random.normal(size=(2, 3, 8)), random.normal(size=(2, 8))
@@ -176,7 +178,7 @@ class TheEquation(unittest.TestCase):
         self.assertEqual(pickle.loads(pickle.dumps(other)), other)
 
     def test_heads_that_only_their_phases_tell_apart(self):
-        """Frequencies [pairs] beside phases [heads, pairs]."""
+        """Frequencies [pairs] with phases [heads, pairs]."""
         for axes, words in (
             (1, {"base": 100.0, "multiplier": [2.0] * 8}),
             (2, {"axis": [0, 1] * 4}),
@@ -184,9 +186,9 @@ class TheEquation(unittest.TestCase):
         ):
             plain = rotary.Rope(head_dim=16, pairing="half", **words)
             row = rotary.frequencies(plain).inv_freq.ravel().tolist()
-            told = plain.replace(inv_freq=row * 2, heads=2, multiplier=(), phase=self.phase)
+            expected = plain.replace(inv_freq=row * 2, heads=2, multiplier=(), phase=self.phase)
             alike, places = plain.replace(phase=self.phase), self.places[:axes] if axes > 1 else self.places[0]
-            self.assertEqual((alike, rotary.Table(alike, places)), (told, rotary.Table(told, places)))
+            self.assertEqual((alike, rotary.Table(alike, places)), (expected, rotary.Table(expected, places)))
             self.assertEqual((pickle.loads(pickle.dumps(alike)), eval_of(alike)), (alike, alike))
         words = {"pairing": "half", "axis": [0, 1] * 4}
         alike = rotary.Frequencies(inv_freq(16), phase=self.phase, **words)
@@ -208,9 +210,9 @@ class TheEquation(unittest.TestCase):
             with self.assertRaisesRegex(rotary.Error, "must have no xPos"):
                 rotary.rotate_qk(q, q, one, layout="td")
 
-    def test_what_is_refused(self):
+    def test_refusals(self):
         words = {"pairing": "half"}
-        for made, told in (
+        for make, part in (
             (lambda: rotary.Frequencies(self.speeds, heads=3, **words), "of 3 heads"),
             (lambda: rotary.Frequencies([[1.0, 2.0], [3.0]], **words), "one length"),
             (lambda: rotary.Frequencies(self.speeds, phase=[1.0], **words), "phase must"),
@@ -219,7 +221,7 @@ class TheEquation(unittest.TestCase):
             (lambda: rotary.Rope(head_dim=18, inv_freq=self.speeds, **words), "9 pairs for each head but got 8"),
             (lambda: rotary.Table(rotary.Frequencies(self.speeds, **words), [1, 2]), "3 axes"),
         ):
-            self.assertIn(told, refused(self, "SHAPE", made))
+            self.assertIn(part, refused(self, "SHAPE", make))
 
 
 class TheTable(unittest.TestCase):
@@ -311,7 +313,7 @@ class TheTable(unittest.TestCase):
         self.assertNotEqual(rotary.Table(self.rope, 1), rotary.Table(self.rope, 2))
 
     def test_damaged_pickles(self):
-        """Restoring a value from a state that does not fit is an ordinary error."""
+        """A state that does not fit raises an ordinary error."""
         table = rotary.Table(self.rope, range(5))
         speeds = rotary.Frequencies([1.0, 0.5], pairing="half", axis=[0, 1])
         of_table = {
@@ -366,7 +368,7 @@ class Between(unittest.TestCase):
         speeds = rotary.frequencies(rope, 512).inv_freq - rotary.frequencies(rope, 11).inv_freq
         self.assertLess(np.abs(turn.sin[0] - np.sin(10 * speeds)).max(), 1e-6)
 
-    def test_what_is_refused(self):
+    def test_refusals(self):
         refused(self, "SHAPE", lambda: rotary.between(self.plain, [1, 2], self.plain, [1, 2, 3]))
         refused(self, "PAIRING", lambda: rotary.between(self.plain, 1, self.plain.replace(pairing="interleaved"), 2))
         with self.assertRaises(TypeError):

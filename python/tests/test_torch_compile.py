@@ -39,21 +39,21 @@ class Compile(unittest.TestCase):
         torch._dynamo.reset()
 
     def test_lengths_and_tables(self):
-        """Two graphs for four lengths, and never the rows of another call's table."""
+        """Four lengths take two graphs, and no call uses the rows of another call's table."""
         for backend in ("aot_eager", "inductor"):
-            made, counter = compiled(lambda q, k, t: rotary.rotate_qk(q, k, t, layout="bhtd"), backend)
+            run, counter = compiled(lambda q, k, t: rotary.rotate_qk(q, k, t, layout="bhtd"), backend)
             for tokens in (5, 7, 9, 12):
                 for start in (0, 100):
                     q, k = torch.randn(2, 4, tokens, 16), torch.randn(2, 1, tokens, 16).bfloat16()
                     table = table_of(positions=range(start, start + tokens))
                     expected = rotary.rotate_qk(q, k, table, layout="bhtd")
-                    got = made(q, k, table)
+                    got = run(q, k, table)
                     self.assertTrue(all(map(torch.equal, got, expected)))
                     self.assertEqual([y.stride() for y in got], [y.stride() for y in expected])
             self.assertLessEqual(counter.frame_count, 2)
 
     def test_one_token_is_fused(self):
-        """Its graph holds torch's ops alone, which the compiler fuses, with the bits of the kernels."""
+        """The graph for one token holds torch's own ops alone, which the compiler fuses, with the kernels' bits."""
 
         def backend(graph, inputs):
             names.update(str(node.target) for node in graph.graph.nodes)
@@ -64,8 +64,8 @@ class Compile(unittest.TestCase):
             names = set()
             table = table_of(pairing, range(70000, 70000 + tokens))
             q, k = torch.randn(2, 4, tokens, 16).to(dtype), torch.randn(2, 1, tokens, 16).to(dtype)
-            made, _ = compiled(lambda q, k: rotary.rotate_qk(q, k, table, layout="bhtd"), backend)  # noqa: B023
-            self.assertTrue(all(map(torch.equal, made(q, k), rotary.rotate_qk(q, k, table, layout="bhtd"))))
+            run, _ = compiled(lambda q, k: rotary.rotate_qk(q, k, table, layout="bhtd"), backend)  # noqa: B023
+            self.assertTrue(all(map(torch.equal, run(q, k), rotary.rotate_qk(q, k, table, layout="bhtd"))))
             self.assertEqual(any("rotary" in name for name in names), tokens > 1)
 
     def test_tables_that_are_closed_over(self):
@@ -73,14 +73,14 @@ class Compile(unittest.TestCase):
             table = table_of()
 
         x = torch.randn(5, 3, 16)
-        made, _ = compiled(lambda x: rotary.rotate(x, Cell.table, layout="thd"))
+        run, _ = compiled(lambda x: rotary.rotate(x, Cell.table, layout="thd"))
         for positions in (range(5), range(50, 55), range(5)):
             Cell.table = table_of(positions=positions)
-            self.assertTrue(torch.equal(made(x), rotary.rotate(x, Cell.table, layout="thd")))
+            self.assertTrue(torch.equal(run(x), rotary.rotate(x, Cell.table, layout="thd")))
         Cell.table = table_of("interleaved")
-        self.assertTrue(torch.equal(made(x), rotary.rotate(x, Cell.table, layout="thd")))
+        self.assertTrue(torch.equal(run(x), rotary.rotate(x, Cell.table, layout="thd")))
         Cell.table = rotary.from_rows(*rows_of(table_of()), pairing="half")
-        self.assertTrue(torch.equal(made(x), rotary.rotate(x, Cell.table, layout="thd")))
+        self.assertTrue(torch.equal(run(x), rotary.rotate(x, Cell.table, layout="thd")))
 
     def test_gradients(self):
         def step(q, k, cos, sin):
@@ -93,8 +93,8 @@ class Compile(unittest.TestCase):
             one.requires_grad_()
         expected = torch.autograd.grad(step(*inputs), inputs)
         for backend in ("aot_eager", "inductor"):
-            made, counter = compiled(step, backend)
-            got = torch.autograd.grad(made(*inputs), inputs)
+            run, counter = compiled(step, backend)
+            got = torch.autograd.grad(run(*inputs), inputs)
             for one, other in zip(got, expected):
                 torch.testing.assert_close(one, other, rtol=1e-5, atol=1e-5)
             self.assertEqual(counter.frame_count, 1)
@@ -113,12 +113,12 @@ class Compile(unittest.TestCase):
             scaled = rotary.rotate_qk(x, x, table, layout="bthd", query_scale=torch.arange(1.0, 6))
             return y, packed, other, other2, out, back, whole, *scaled
 
-        made, counter = compiled(family)
-        self.assertTrue(all(map(torch.equal, made(x), family(x))))
+        run, counter = compiled(family)
+        self.assertTrue(all(map(torch.equal, run(x), family(x))))
         self.assertEqual(counter.frame_count, 1)
 
     def test_the_first_call_of_a_process(self):
-        """Nothing of rotary._torch is imported before it is compiled; vmap and grad are compiled too."""
+        """A function compiles although rotary._torch was never imported, also with vmap and grad in it."""
         code = (
             "import rotary, torch\n"
             "t = rotary.Table(rotary.Rope(head_dim=16, pairing='half'), range(5))\n"
@@ -158,9 +158,9 @@ class Module(unittest.TestCase):
             (ids, {"positions": ids}),
             ([0.5, 1, 2, 3, 4], {"positions": torch.tensor([0.5, 1, 2, 3, 4])}),
         ):
-            made = rope(q, k, layout="bhtd", **words)
-            self.assertTrue(all(map(torch.equal, made, expected(positions))), words)
-            self.assertTrue(torch.equal(rope(q, layout="bhtd", **words), made[0]))
+            got = rope(q, k, layout="bhtd", **words)
+            self.assertTrue(all(map(torch.equal, got, expected(positions))), words)
+            self.assertTrue(torch.equal(rope(q, layout="bhtd", **words), got[0]))
 
     def test_ropes(self):
         several = rotary.Rope(head_dim=16, pairing="half", axis=rotary.sectioned_axes([4, 2, 2]))
@@ -178,8 +178,8 @@ class Module(unittest.TestCase):
         for source in (entry, entry.rope, speeds):
             rope = rotary.torch.RotaryEmbedding(source, layout="bhtd")
             self.assertTrue(torch.equal(rope(self.q), expected))
-            made, _ = compiled(rope)
-            self.assertTrue(torch.equal(made(self.q), expected))
+            run, _ = compiled(rope)
+            self.assertTrue(torch.equal(run(self.q), expected))
 
     def test_a_rope_of_one_axis_takes_its_own_of_all(self):
         second = rotary.config({"_class_name": "AllegroTransformer3DModel"})[1]
@@ -199,8 +199,8 @@ class Module(unittest.TestCase):
         self.assertFalse(torch.equal(by_hand[1], rotary.rotate(k, rotary.Table(scaled, range(3, 8)), layout="bhtd")))
         for source in (scaled, rotary.frequencies(scaled)):
             rope = rotary.torch.RotaryEmbedding(source, layout="bhtd")
-            made, _ = compiled(rope)
-            for turned in (rope(self.q, k, offset=3), made(self.q, k, offset=3)):
+            run, _ = compiled(rope)
+            for turned in (rope(self.q, k, offset=3), run(self.q, k, offset=3)):
                 self.assertTrue(all(map(torch.equal, turned, by_hand)))
         for q in (self.q, self.q.clone().requires_grad_()):
             with self.assertRaisesRegex(rotary.Error, "must have no xPos"):
@@ -212,26 +212,26 @@ class Module(unittest.TestCase):
     def test_dynamic_scaling_takes_the_length_of_the_call(self):
         scaled = rotary.Rope(head_dim=16, pairing="half", scaling=rotary.Dynamic(factor=4, trained_length=4))
         rope = rotary.torch.RotaryEmbedding(scaled, layout="bhtd")
-        made, _ = compiled(rope)
+        run, _ = compiled(rope)
         for offset in (0, 30):
             expected = rotary.rotate(self.q, rotary.Table(scaled, range(offset, offset + 5)), layout="bhtd")
             self.assertTrue(torch.equal(rope(self.q, offset=offset), expected))
-            self.assertTrue(torch.equal(made(self.q, offset=offset), expected))
+            self.assertTrue(torch.equal(run(self.q, offset=offset), expected))
         expected = rotary.rotate(self.q, rotary.Table(scaled, range(5), 99), layout="bhtd")
         self.assertTrue(torch.equal(rope(self.q, length=99), expected))
-        self.assertTrue(torch.equal(made(self.q, length=99), expected))
+        self.assertTrue(torch.equal(run(self.q, length=99), expected))
 
     def test_compile_with_dynamic_tokens(self):
         rope = rotary.torch.RotaryEmbedding(head_dim=16, pairing="half", layout="bhtd")
-        made, counter = compiled(rope, "inductor")
+        run, counter = compiled(rope, "inductor")
         for tokens in (5, 7, 9, 12):
             q, k = torch.randn(2, 4, tokens, 16), torch.randn(2, 1, tokens, 16)
-            self.assertTrue(all(map(torch.equal, made(q, k, offset=3), rope(q, k, offset=3))))
+            self.assertTrue(all(map(torch.equal, run(q, k, offset=3), rope(q, k, offset=3))))
         self.assertLessEqual(counter.frame_count, 2)
-        made, counter = compiled(rope)
+        run, counter = compiled(rope)
         for step in range(2, 8):  # decoding: an offset that grows
             q, k = torch.randn(2, 4, 1, 16), torch.randn(2, 1, 1, 16)
-            self.assertTrue(all(map(torch.equal, made(q, k, offset=step), rope(q, k, offset=step))))
+            self.assertTrue(all(map(torch.equal, run(q, k, offset=step), rope(q, k, offset=step))))
         self.assertLessEqual(counter.frame_count, 2)
 
     def test_nothing_can_be_harmed(self):

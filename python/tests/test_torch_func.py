@@ -14,8 +14,8 @@ if torch is not None:
 
 def of_rows(pairing, layout, doubled="", **words):
     def rotate(x, cos, sin):
-        made = functools.partial(rotary.from_doubled, doubled=doubled) if doubled else rotary.from_rows
-        return rotary.rotate(x, made(cos, sin, pairing=pairing), layout=layout, **words)
+        table_from = functools.partial(rotary.from_doubled, doubled=doubled) if doubled else rotary.from_rows
+        return rotary.rotate(x, table_from(cos, sin, pairing=pairing), layout=layout, **words)
 
     return rotate
 
@@ -27,7 +27,7 @@ def wide(*shape):
 @needs_torch
 class Gradients(unittest.TestCase):
     def test_finite_differences(self):
-        """Gradients of one tensor, of q and k, of a packed one: forwards, backwards, batched, and twice."""
+        """Gradients of one tensor, of q and k and of a packed tensor: forward, backward, batched, and second ones."""
 
         def two(q, k, cos, sin, scale=None):
             table = rotary.from_rows(cos, sin, pairing="interleaved_to_half")
@@ -59,16 +59,16 @@ class Gradients(unittest.TestCase):
                 return torch.cat((one, one), -1) if doubled == "halves" else one.repeat_interleave(2, -1)
 
             f = of_rows("interleaved", "bthd", doubled)
-            made = torch.autograd.grad(f(x, twice(c), twice(s)).pow(3).sum(), (x, c, s))
+            got = torch.autograd.grad(f(x, twice(c), twice(s)).pow(3).sum(), (x, c, s))
             expected = torch.autograd.grad(of_rows("interleaved", "bthd")(x, c, s).pow(3).sum(), (x, c, s))
-            self.assertTrue(all(map(torch.equal, made, expected)))
+            self.assertTrue(all(map(torch.equal, got, expected)))
 
     def test_gradient_of_one_of_two(self):
         table = table_of()
         q, k = torch.randn(1, 5, 2, 16, requires_grad=True), torch.randn(1, 5, 1, 16, requires_grad=True)
-        made = rotary.rotate_qk(q, k, table, layout="bthd")
-        grad = torch.randn_like(made[1])
-        d_q, d_k = torch.autograd.grad(made[1], (q, k), grad, allow_unused=True)
+        got = rotary.rotate_qk(q, k, table, layout="bthd")
+        grad = torch.randn_like(got[1])
+        d_q, d_k = torch.autograd.grad(got[1], (q, k), grad, allow_unused=True)
         self.assertIsNone(d_q)
         self.assertTrue(torch.equal(d_k, rotary.rotate_backward(grad, table, layout="bthd")))
 
@@ -84,8 +84,8 @@ class Func(unittest.TestCase):
         each = torch.stack([torch.func.grad(g)(one) for one in x])
         self.assertTrue(torch.equal(torch.func.vmap(torch.func.grad(f))(x), each))
         self.assertTrue(torch.equal(torch.func.grad(lambda x: torch.func.vmap(f)(x).sum())(x), each))
-        made, expected = (torch.func.jvp(h, (x[0],), (x[1],)) for h in (f, g))
-        torch.testing.assert_close(made, expected)
+        got, expected = (torch.func.jvp(h, (x[0],), (x[1],)) for h in (f, g))
+        torch.testing.assert_close(got, expected)
         small = x[0, :, :1].double()
         torch.testing.assert_close(torch.func.hessian(f)(small), torch.func.hessian(g)(small))
 
@@ -112,20 +112,20 @@ class Func(unittest.TestCase):
 
                     with self.subTest(layout=layout, rows=shape, dims=dims):
                         expected = torch.func.vmap(formula, in_dims=dims)(*given)
-                        made = torch.func.vmap(rotate, in_dims=dims)(*given)
-                        self.assertTrue(all(map(torch.equal, made, expected)))
+                        got = torch.func.vmap(rotate, in_dims=dims)(*given)
+                        self.assertTrue(all(map(torch.equal, got, expected)))
 
     def test_nested_vmap(self):
         x, table = torch.randn(2, 3, 4, 5, 16), table_of()
         f = lambda x: rotary.rotate(x, table, layout="td")  # noqa: E731
-        made = torch.func.vmap(torch.func.vmap(torch.func.vmap(f)))(x)
-        self.assertTrue(torch.equal(made, turned(x.flatten(0, 2), table, "btd").view_as(x)))
+        got = torch.func.vmap(torch.func.vmap(torch.func.vmap(f)))(x)
+        self.assertTrue(torch.equal(got, turned(x.flatten(0, 2), table, "btd").view_as(x)))
         self.assertEqual(torch.func.vmap(f)(x[0, 0, :0]).shape, (0, 5, 16))
 
 
 @needs_torch
 class Ops(unittest.TestCase):
-    """The ops beyond torch/tests/test_op.py, which runs for librotary_torch.so and for the package alike."""
+    """The ops, beside torch/tests/test_op.py, which serves librotary_torch.so and the package."""
 
     def test_as_the_library(self):
         test = pathlib.Path(__file__).parents[2] / "torch/tests/test_op.py"

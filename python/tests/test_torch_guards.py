@@ -1,4 +1,4 @@
-"""Tensors whose memory alone must not be read, and writes into tensors."""
+"""Tensors whose memory does not hold their values, and writes into tensors."""
 
 import functools
 import sys
@@ -16,7 +16,7 @@ if torch is not None:
 
 @needs_torch
 class Guards(unittest.TestCase):
-    """Each of what must not be read from the memory alone: such calls go to the op, and are right there."""
+    """A call under a mode, or with a tensor whose memory does not hold its values, goes to the op, and is right."""
 
     def setUp(self):
         self.table = table_of()
@@ -44,12 +44,12 @@ class Guards(unittest.TestCase):
     def test_a_gradient(self):
         self.assertTrue(self.rotate(self.x.clone().requires_grad_()).requires_grad)
         c, s = rows_of(self.table)
-        made = rotary.from_rows(c.requires_grad_(), s, pairing="half")
-        self.assertTrue(rotary.rotate(self.x, made, layout="bthd").requires_grad)
-        made = rotary.from_rows(c.detach(), s, pairing="half")
-        self.assertFalse(rotary.rotate(self.x, made, layout="bthd").requires_grad)
+        table = rotary.from_rows(c.requires_grad_(), s, pairing="half")
+        self.assertTrue(rotary.rotate(self.x, table, layout="bthd").requires_grad)
+        table = rotary.from_rows(c.detach(), s, pairing="half")
+        self.assertFalse(rotary.rotate(self.x, table, layout="bthd").requires_grad)
         s.requires_grad_()  # after it was found plain
-        self.assertTrue(rotary.rotate(self.x, made, layout="bthd").requires_grad)
+        self.assertTrue(rotary.rotate(self.x, table, layout="bthd").requires_grad)
 
     def test_negative_and_conjugate_views(self):
         negative = torch._neg_view(-self.x)
@@ -113,9 +113,9 @@ class Guards(unittest.TestCase):
         tangent = torch.randn_like(self.x)
         with forward_ad.dual_level():
             y = self.rotate(forward_ad.make_dual(self.x, tangent))
-            primal, made = forward_ad.unpack_dual(y)
+            primal, tangent_of_y = forward_ad.unpack_dual(y)
         self.assertTrue(torch.equal(primal, self.expected))
-        self.assertTrue(torch.equal(made, turned(tangent, self.table, "bthd")))
+        self.assertTrue(torch.equal(tangent_of_y, turned(tangent, self.table, "bthd")))
 
     def test_tracers_and_profilers(self):
         traced = torch.jit.trace(lambda x: rotary.rotate(x, self.table, layout="bthd"), (torch.zeros_like(self.x),))
@@ -124,7 +124,7 @@ class Guards(unittest.TestCase):
             self.rotate(self.x)
         self.assertTrue(any("rotary::rotate" in event.key for event in profile.key_averages()))
 
-    def test_writing_is_told_to_autograd(self):
+    def test_autograd_is_notified_of_writes(self):
         w = torch.randn(16, requires_grad=True)
         for write in (
             lambda x: rotary.rotate_(x, self.table, layout="bthd"),

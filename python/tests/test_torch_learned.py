@@ -1,4 +1,4 @@
-"""RotaryEmbedding(learned="mixed"): its gradients, its beginning, what it learns, and timm's own module."""
+"""RotaryEmbedding(learned="mixed"): its gradients, initial values and training, beside timm's own module."""
 
 import unittest
 
@@ -25,9 +25,9 @@ class Learned(unittest.TestCase):
         rope = rotary.torch.RotaryEmbedding(**WORDS, generator=seeded())
         table = rotary.Table(rope.rope, GRID)
         q, k = torch.randn(2, 4, 12, 16), torch.randn(2, 2, 12, 16)
-        made, exact = rope(q, k, GRID), rotary.rotate_qk(q, k, table, layout="bhtd")
+        got, exact = rope(q, k, GRID), rotary.rotate_qk(q, k, table, layout="bhtd")
         compiled = torch.compile(rope, fullgraph=True, backend="aot_eager")(q, k, torch.tensor(GRID))
-        for one, two, three in zip(made, exact, compiled):
+        for one, two, three in zip(got, exact, compiled):
             torch.testing.assert_close(one, two, rtol=0, atol=5e-6)  # the parameters are float32
             torch.testing.assert_close(one, three, rtol=0, atol=1e-6)
         wide = rope.double().table(GRID)
@@ -74,7 +74,7 @@ class Learned(unittest.TestCase):
         self.assertTrue(torch.equal(other.inv_freq, rope.inv_freq))
         self.assertFalse(list(rope.buffers()))
 
-    def test_what_is_refused(self):
+    def test_refusals(self):
         rope = rotary.torch.RotaryEmbedding(**WORDS)
         x = torch.randn(1, 2, 12, 16)
         self.assertIn("[axes, tokens]", refused(self, "SHAPE", lambda: rope(x)))
@@ -97,8 +97,8 @@ class Learned(unittest.TestCase):
         torch.testing.assert_close(drawn, ours.inv_freq.detach(), rtol=0, atol=1e-6)
         ours.inv_freq.data.copy_(drawn)
         x = torch.randn(2, 2, 12, 16)
-        expected, made = timm.apply_rot_embed_cat(x, theirs.get_embed()[0]), ours(x, positions=GRID)
-        torch.testing.assert_close(made, expected, rtol=0, atol=2e-6)
+        expected, got = timm.apply_rot_embed_cat(x, theirs.get_embed()[0]), ours(x, positions=GRID)
+        torch.testing.assert_close(got, expected, rtol=0, atol=2e-6)
         grad = torch.randn_like(x)
-        (one,), (two,) = (torch.autograd.grad(y, p, grad) for y, p in ((expected, theirs.freqs), (made, ours.inv_freq)))
+        (one,), (two,) = (torch.autograd.grad(y, p, grad) for y, p in ((expected, theirs.freqs), (got, ours.inv_freq)))
         torch.testing.assert_close(one[:, 0].transpose(0, 1), two, rtol=1e-5, atol=1e-4)

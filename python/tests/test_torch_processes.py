@@ -61,7 +61,7 @@ def train_by_ddp(rank, folder):
 
 
 def load_by_fsdp(rank, folder):
-    """As trainers load: made without memory, sharded, given memory, then weights."""
+    """The model is built on meta, sharded, given memory and then its weights, as in trainers."""
     from torch.distributed.device_mesh import init_device_mesh
     from torch.distributed.fsdp import fully_shard
     from torch.distributed.tensor import distribute_tensor
@@ -92,13 +92,13 @@ def rotate_shards(rank, folder):
 
     meet(rank, folder)
     mesh, results = init_device_mesh("cpu", (2,)), []
-    made = torch.Generator().manual_seed(2)
+    generator = torch.Generator().manual_seed(2)
     rope = rotary.Rope(head_dim=HEAD_DIM, pairing="half")
     own_rows = rotary.Table(rope, [list(range(TOKENS)), list(range(9, 9 + TOKENS))])
     for layout, shape in (("bthd", (2, TOKENS, HEADS, HEAD_DIM)), ("bhtd", (2, HEADS, TOKENS, HEAD_DIM))):
         for table in (rotary.Table(rope, range(TOKENS)), own_rows):
             for placement in (Replicate(), *(Shard(at) for at in range(3))):
-                q, k = (torch.randn(shape, generator=made, requires_grad=True) for _ in range(2))
+                q, k = (torch.randn(shape, generator=generator, requires_grad=True) for _ in range(2))
                 expected = rotary.rotate_qk(q, k, table, layout=layout)
                 expected[0].square().sum().backward()
                 given = [distribute_tensor(one.detach(), mesh, [placement]).requires_grad_() for one in (q, k)]
@@ -116,7 +116,7 @@ def rotate_shards(rank, folder):
 
 
 class Rotated(torch.utils.data.Dataset):
-    """Rotates in the worker, by a table of the parent."""
+    """A dataset that rotates in the worker, by a table of the parent."""
 
     def __init__(self):
         self.table = rotary.Table(rotary.Rope(head_dim=64, pairing="half"), range(128))
@@ -156,7 +156,7 @@ class Processes(unittest.TestCase):
         try:
             from torch.distributed.tensor.experimental import register_sharding  # noqa: F401
         except ImportError:
-            self.skipTest("this torch cannot be told how an op is sharded")
+            self.skipTest("this torch does not let an op say how it is sharded")
         for results in self.run_two(rotate_shards, "shards"):
             self.assertEqual(results, [True] * len(results))
 

@@ -8,7 +8,7 @@ from torch_support import PAIRINGS, eager, needs_torch, refused, rows_of, table_
 
 @needs_torch
 class Values(unittest.TestCase):
-    """Values; test_rotate.py has those of every layout, type and pairing."""
+    """The values. test_rotate.py has every layout, type and pairing."""
 
     def test_strides(self):
         table, whole = table_of(rotary_dim=8), torch.randn(2, 10, 6, 32)
@@ -47,17 +47,17 @@ class Values(unittest.TestCase):
         }
         for name, rows in given.items():
             with self.subTest(name):
-                made = rotary.from_rows(*rows, pairing="half")
-                self.assertTrue(torch.equal(rotary.rotate(x, made, layout="bthd"), expected))
-                y = rotary.rotate(x.clone().requires_grad_(), made, layout="bthd")
+                table = rotary.from_rows(*rows, pairing="half")
+                self.assertTrue(torch.equal(rotary.rotate(x, table, layout="bthd"), expected))
+                y = rotary.rotate(x.clone().requires_grad_(), table, layout="bthd")
                 self.assertTrue(torch.equal(y, expected))
-                self.assertTrue(torch.equal(rotary.rotate_(x.clone(), made, layout="bthd"), expected))
+                self.assertTrue(torch.equal(rotary.rotate_(x.clone(), table, layout="bthd"), expected))
 
     def test_rows_that_are_the_tensor_itself(self):
         memory = torch.randn(5, 16)
-        made = rotary.from_rows(memory[:, :8], memory[:, 8:], pairing="half")
+        table = rotary.from_rows(memory[:, :8], memory[:, 8:], pairing="half")
         expected = eager(memory, memory[:, :8].clone(), memory[:, 8:].clone(), "half", "td")
-        self.assertTrue(torch.equal(rotary.rotate_(memory, made, layout="td"), expected))
+        self.assertTrue(torch.equal(rotary.rotate_(memory, table, layout="td"), expected))
 
 
 @needs_torch
@@ -76,8 +76,8 @@ class Errors(unittest.TestCase):
         for dtype in (torch.float16, torch.bfloat16):
             refused(self, "DTYPE", lambda: rope(heads, positions=torch.arange(1000, 1005).to(dtype)))
         c, s = rows_of(table)
-        made = rotary.from_rows(c, s, pairing="half")
-        refused(self, "DEVICE", lambda: rotary.rotate(x.to("meta"), made, layout="bthd"))
+        table = rotary.from_rows(c, s, pairing="half")
+        refused(self, "DEVICE", lambda: rotary.rotate(x.to("meta"), table, layout="bthd"))
 
     def test_the_cuda_kernels_refuse_memory_of_the_cpu(self):
         x, (c, s) = torch.randn(2, 5, 3, 16), rows_of(table_of())
@@ -86,7 +86,7 @@ class Errors(unittest.TestCase):
 
     def test_positions_of_another_device_are_copied(self):
         class Elsewhere(torch.Tensor):
-            """Says that it is not on the CPU: there is no other device here."""
+            """A tensor that says it is not on the CPU, since there is no other device here."""
 
             is_cpu = False
             copied = 0

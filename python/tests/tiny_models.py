@@ -19,7 +19,7 @@ needs_transformers = unittest.skipIf(transformers is None, "transformers is not 
 
 VOCAB = 96
 
-# The sizes that are made small, where a config has them: size: names. Heads of 16 elements, 4 of q and 2 of k.
+# Small sizes and the names that configs have for them. There are 4 heads of q and 2 of k, of 16 elements.
 _SIZES = {
     0: "num_kv_shared_layers",
     1: "n_group topk_group first_k_dense_replace mamba_n_groups",
@@ -45,7 +45,7 @@ LLAMA3 |= {"low_freq_factor": 1.0, "high_freq_factor": 4.0}
 MROPE = {"rope_type": "default", "rope_theta": 10000.0, "mrope_section": [2, 1, 1], "partial_rotary_factor": 0.5}
 SECTIONS = {"rope_parameters": {"rope_type": "default", "rope_theta": 10000.0, "mrope_section": [2, 3, 3]}}
 
-# model_type: what its class needs beside that.
+# The values that the config class of a model_type needs beside these sizes.
 SPECIAL = {
     "blt": {"encoder_hash_byte_group_vocab": 64},
     "dbrx": {"attn_config": {"kv_n_heads": 2, "rope_theta": 10000.0, "clip_qkv": 8.0}},
@@ -81,18 +81,18 @@ LATENT = "kv_lora_rank"  # latent attention: as many heads of k as of q
 
 
 def _takes(config, name):
-    """Whether the class has that value, and it may be given."""
+    """Whether the class has a value of that name that may be set."""
     own = getattr(type(config), type(config).attribute_map.get(name, name), None)
     if isinstance(own, property) and own.fset is None:
         return False
     try:
         return hasattr(config, name)
-    except Exception:  # a value that differs by layer
+    except Exception:  # the value differs by layer
         return False
 
 
 def small_config(config_class, plain=None, values=None):
-    """A config of that class with small numbers; its own defaults elsewhere."""
+    """A config of the class with small sizes and otherwise its own defaults."""
     plain = config_class() if plain is None else plain
     given = {name: value for name, value in SMALL.items() if _takes(plain, name)}
     if LATENT in given and "num_key_value_heads" in given:
@@ -112,7 +112,7 @@ def small_config(config_class, plain=None, values=None):
 
 
 def tiny(config_class, model_class, seed=0, values=None):
-    """A model with random weights, float32, on the CPU. values: of its config, beside the small ones."""
+    """A model with random weights in float32 on the CPU. values: those of its config beside the small sizes."""
     torch.manual_seed(seed)
     config = small_config(model_class.config_class or config_class, values=values)
     with torch.device("meta"):
@@ -122,14 +122,14 @@ def tiny(config_class, model_class, seed=0, values=None):
     model = model_class._from_config(config).float().eval()
     torch.manual_seed(seed)
     with torch.no_grad():
-        for parameter in model.parameters():  # a standard deviation of 0.02 would leave RoPE no say
+        for parameter in model.parameters():  # with the usual 0.02 the logits would not depend on RoPE
             if parameter.dim() > 1:
                 parameter.normal_(0, 0.3 / parameter.shape[-1] ** 0.5 * 2)
     return model
 
 
 def decoder_classes():
-    """(model_type, config class, model class) of every causal language model."""
+    """The model_type, config class and model class of every causal language model."""
     from transformers import MODEL_FOR_CAUSAL_LM_MAPPING
 
     for config_class, model_class in MODEL_FOR_CAUSAL_LM_MAPPING.items():
@@ -138,7 +138,7 @@ def decoder_classes():
 
 
 def decoder(model_type):
-    """A tiny model of that type."""
+    """A tiny model of the model_type."""
     return next(tiny(*classes) for known, *classes in decoder_classes() if known == model_type)
 
 

@@ -1,4 +1,4 @@
-"""The rotation again, by torch's own ops as frameworks write it, and what the torch tests share."""
+"""The rotation by torch's own ops, as frameworks write it, and helpers of the torch tests."""
 
 import contextlib
 import functools
@@ -43,7 +43,7 @@ def rows_of(table, dtype=None):
 
 
 def eager(x, cos, sin, pairing, layout, first=0, backward=False):
-    """x rotated by rows [tokens, pairs] or [batch, tokens, pairs], in the rows' type, one rounding to x's."""
+    """x rotated by rows [tokens, pairs] or [batch, tokens, pairs] in the rows' type, with one rounding to x's type."""
     pairs = cos.shape[-1]
     named = {"b": cos.shape[0] if cos.dim() == 3 else 1, "t": cos.shape[-2], "h": 1}
     moved = cos.dim() == 3 and "t" in layout and layout.index("t") < layout.index("b")
@@ -63,14 +63,14 @@ def eager(x, cos, sin, pairing, layout, first=0, backward=False):
 
 
 def turned(x, table, layout, **words):
-    """x rotated by a table, in float64 where x is."""
+    """x rotated by eager() with the rows of a table."""
     rows = rows_of(table, torch.float64 if x.dtype == torch.float64 else torch.float32)
     return eager(x, *rows, table.pairing, layout, **words)
 
 
 @contextlib.contextmanager
 def straight_calls():
-    """How many calls went to the C++ part without an op."""
+    """Lists the calls that go to the C++ part without an op."""
     calls = []
 
     def counted(name, *arguments):

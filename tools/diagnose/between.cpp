@@ -33,7 +33,7 @@ Finding explain_difference(Diagnosis& one, const Sample& sample, const Subject& 
   Subject at_0 = subject;
   at_0.layout = reading.word;
   at_0.positions = PositionSet{};
-  at_0.positions->axes = tools::axes_of(subject.used->rope);
+  at_0.positions->axes = subject.used->rope.axes();
   at_0.positions->tokens = std::ssize(some);
   at_0.positions->reals.assign(static_cast<std::size_t>(at_0.positions->axes) * some.size(), 0.0);
   Bounds both = sample.loosened();

@@ -156,7 +156,7 @@ std::vector<Reading> likeliest_readings(const Sample& sample, const Subject& sub
 
 std::vector<std::vector<double>> expected_positions(const Layout& layout, const Subject& subject) {
   const PositionSet given = positions_of(subject);
-  const int rope_axes = subject.used == nullptr ? 1 : tools::axes_of(subject.used->rope);
+  const int rope_axes = subject.used == nullptr ? 1 : subject.used->rope.axes();
   std::vector<std::vector<double>> expected(static_cast<std::size_t>(std::max(rope_axes, given.axes)));
   const auto tokens = static_cast<std::size_t>(layout.tokens), rows = static_cast<std::size_t>(layout.batch) * tokens;
   for (std::size_t axis = 0; axis < expected.size(); ++axis) {

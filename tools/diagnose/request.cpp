@@ -30,8 +30,7 @@ std::vector<std::string> common_names(const std::vector<TensorInfo>& before, con
   }
   if (!names.empty()) return names;
   for (const TensorInfo& info : before) {
-    if (files::is_float(info.type) && info.shape.size() > 1 && find(after, info.name) != nullptr)
-      names.push_back(info.name);
+    if (is_float(info.type) && info.shape.size() > 1 && find(after, info.name) != nullptr) names.push_back(info.name);
   }
   const auto is_other = [](const std::string& name) {
     const Role role = tools::role_of(name);

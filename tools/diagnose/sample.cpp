@@ -13,7 +13,7 @@ namespace {
 std::string label(const Tensor& tensor) { return tensor.name.empty() ? "the tensor" : "tensor '" + tensor.name + "'"; }
 
 std::vector<double> numbers(const Tensor& tensor) {
-  if (!files::is_float(tensor.type)) {
+  if (!is_float(tensor.type)) {
     fail(Code::DTYPE, "check", label(tensor) + " must be F64, F32, F16 or BF16 but got " + name(tensor.type));
   }
   return files::numbers_of(tensor);

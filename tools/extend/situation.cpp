@@ -25,7 +25,7 @@ constexpr std::int64_t longest_text = std::int64_t{1} << 53;  // a double counts
 const ModelRope& chosen(const Request& request) {
   const auto text = std::ranges::find(request.model.ropes, false, &ModelRope::coordinates);
   if (!request.rope && text != request.model.ropes.end()) return *text;
-  return tools::chosen_rope(request.model, {.config = request.name, .rope = request.rope});
+  return chosen_rope(request.model, {.config = request.name, .rope = request.rope});
 }
 
 // Sets the ropes of the part's full-attention layers; all its ropes if every rope belongs to sliding layers.

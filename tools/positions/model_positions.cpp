@@ -2,7 +2,7 @@
 #include <algorithm>
 
 #include "ids.h"
-#include "subject/config_place.h"
+#include "rotary/choice.h"
 
 namespace rotary {
 namespace made {
@@ -149,7 +149,7 @@ ModelPositions positions_at(const Place& place, const ModelInputs& inputs) {
 }  // namespace
 
 ModelPositions model_positions(const std::string& config, const ModelInputs& inputs) {
-  const std::string text = config.starts_with('{') ? config : tools::config_text_at(config);
+  const std::string text = config.starts_with('{') ? config : config_text_at(config);
   if (text.empty()) made::refuse(Code::FORMAT, "the config must be a config.json", files::in_quotes(config));
   const files::Json json = files::parse_json(text);
   if (!json.is_object()) made::refuse(Code::JSON, "a config must be an object", files::shown(json));

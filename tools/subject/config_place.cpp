@@ -6,12 +6,13 @@
 
 #include "config/stages.h"
 #include "gguf/gguf.h"
+#include "rotary/choice.h"
 #include "tensors/formats.h"
 #include "text/descriptors.h"
 #include "text/paths.h"
 #include "values/fail.h"
 
-namespace rotary::tools {
+namespace rotary {
 
 namespace {
 
@@ -24,7 +25,7 @@ using files::printable;
 // ---- streams ----
 
 std::string_view text_of_stream(const std::string& config) {
-  const std::vector<std::byte>& bytes = bytes_of_stream(config);
+  const std::vector<std::byte>& bytes = tools::bytes_of_stream(config);
   return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
 }
 
@@ -119,25 +120,19 @@ std::optional<fs::path> snapshot_of(const Repository& repository) {
 
 }  // namespace
 
-const std::vector<std::byte>& bytes_of_stream(const std::string& config) {
-  static std::map<std::string, std::vector<std::byte>> streams;
-  const auto known = streams.find(config);
-  if (known != streams.end()) return known->second;
-  return streams[config] = files::read_stream(files::path_of(config), files::max_json_bytes + 1);
-}
-
-std::string config_path(const std::string& config) {
+fs::path config_path(const std::string& config) {
+  const fs::path path = files::path_of(config);
   std::error_code ignored;
-  if (is_pipe(files::path_of(config)) || fs::exists(files::path_of(config), ignored)) return config;
+  if (is_pipe(path) || fs::exists(path, ignored)) return path;
   if (config.starts_with("https://") || config.starts_with("http://")) {
     fail(Code::FILE, "read_config", "CONFIG must be on this machine, or - for standard input, but got ",
          files::in_quotes(config), ": curl -L URL | rotary inspect -");
   }
-  if (names_file(config)) return config;  // a missing file
+  if (names_file(config)) return path;  // a missing file
   const std::optional<Repository> repository = repository_of(config);
   std::string fetch, cache;
   if (repository) {
-    if (const auto snapshot = snapshot_of(*repository)) return files::path_text(*snapshot);
+    if (const auto snapshot = snapshot_of(*repository)) return *snapshot;
     const bool whole = repository->id.find('/') != std::string::npos;
     if (whole) cache = " " + files::in_quotes(files::path_text(cache_folder()));
     fetch = ": to fetch it, hf download " + (whole ? "" : std::string("OWNER/")) + repository->id + " config.json" +
@@ -149,9 +144,30 @@ std::string config_path(const std::string& config) {
        fetch);
 }
 
+std::string config_text_at(const std::string& config) {
+  if (is_pipe(files::path_of(config))) {
+    const std::string_view text = text_of_stream(config);
+    return std::string(text.starts_with("GGUF") ? "" : text);
+  }
+  fs::path path = config_path(config);
+  std::error_code ignored;
+  if (is_folder(path)) path /= fs::exists(path / "config.json", ignored) ? "config.json" : "params.json";
+  const files::InputFile file("read_config", path);
+  return files::is_gguf(file) ? "" : files::json_file_text("read_config", file);
+}
+
+namespace tools {
+
+const std::vector<std::byte>& bytes_of_stream(const std::string& config) {
+  static std::map<std::string, std::vector<std::byte>> streams;
+  const auto known = streams.find(config);
+  if (known != streams.end()) return known->second;
+  return streams[config] = files::read_stream(files::path_of(config), files::max_json_bytes + 1);
+}
+
 Model read_config_at(const std::string& config, const ConfigOptions& options) {
   if (is_pipe(files::path_of(config))) return read_config_stream(config, options);
-  const fs::path path = files::path_of(config_path(config));
+  const fs::path path = config_path(config);
   Model model = read_config(path, options);
   if (options.pairing || !is_folder(path)) return model;
   try {
@@ -161,16 +177,6 @@ Model read_config_at(const std::string& config, const ConfigOptions& options) {
   return model;
 }
 
-std::string config_text_at(const std::string& config) {
-  if (is_pipe(files::path_of(config))) {
-    const std::string_view text = text_of_stream(config);
-    return std::string(text.starts_with("GGUF") ? "" : text);
-  }
-  fs::path path = files::path_of(config_path(config));
-  std::error_code ignored;
-  if (is_folder(path)) path /= fs::exists(path / "config.json", ignored) ? "config.json" : "params.json";
-  const files::InputFile file("read_config", path);
-  return files::is_gguf(file) ? "" : files::json_file_text("read_config", file);
-}
+}  // namespace tools
 
-}  // namespace rotary::tools
+}  // namespace rotary

@@ -1,4 +1,5 @@
-// The place of a CONFIG: a file, a folder, standard input, or a repository in the local Hugging Face cache.
+// A CONFIG that is read at its place (choice.h): a file, a folder, standard input, or a repository in the local Hugging
+// Face cache.
 #pragma once
 
 #include <cstddef>
@@ -13,17 +14,8 @@ namespace rotary::tools {
 // tensors, at most the largest size of a config plus one byte is read.
 const std::vector<std::byte>& bytes_of_stream(const std::string& config);
 
-// The path that config names: a file or folder of that name, else the snapshot of the repository "org/name" or
-// "org/name@revision" in the cache, which is the folder HF_HUB_CACHE, else hub below HF_HOME, else
-// ~/.cache/huggingface/hub. Nothing is downloaded. Throws FILE for an id that is not there, with the command that
-// fetches it.
-std::string config_path(const std::string& config);
-
 // Reads the config that `config` names; for a folder whose weights `rotary convert` has converted, with their pairing.
 // A stream must be JSON. Throws what read_config throws.
 Model read_config_at(const std::string& config, const ConfigOptions&);
-
-// The text of that config from the file or stream; "" for a GGUF file.
-std::string config_text_at(const std::string& config);
 
 }  // namespace rotary::tools

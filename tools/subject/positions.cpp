@@ -263,11 +263,11 @@ PositionSet positions_of(const std::string& operation, const Choice& choice, con
   int most = 1;
   for (const ModelRope& sister : model.ropes) {
     if (sister.part != used.part) continue;
-    most = std::max(
-        {most, tools::axes_of(sister.rope), static_cast<int>(sister.axis_names.size())});  // no pair may use the last
+    most =
+        std::max({most, sister.rope.axes(), static_cast<int>(sister.axis_names.size())});  // no pair may use the last
   }
   const std::optional<std::string> spec = choice.positions ? choice.positions->spec : "0:";
-  const int axes = tools::axes_of(used.rope);
+  const int axes = used.rope.axes();
   PositionSet set = spec ? parse_positions(*spec, axes, most) : first_axes(*choice.positions, axes);
   const std::string got = choice.positions && spec ? "'" + *spec + "'" : "none";
   if (set.axes < used.rope.summed_axes) {

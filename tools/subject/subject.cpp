@@ -194,13 +194,6 @@ std::vector<Subject> subjects_of(const Model& model, const Choice& choice, std::
   return merged(all);
 }
 
-const ModelRope& chosen_rope(const Model& model, const Choice& choice) {
-  const Subject subject = turned_subject(model, choice, nullptr);
-  if (subject.turns) return *subject.used;
-  fail(Code::ROPE, "rope", "--layer must name a layer with a rope but got ", *subject.layer,
-       ", which rotates nothing (NoPE)");
-}
-
 std::optional<ModelRope> rope_of_indexer(const Model& model, const TensorInfo& tensor, const ModelRope& attention) {
   const Indexer& indexer = part_of(model, attention.part).indexer;
   const bool named = names_indexer(tensor.name);
@@ -216,22 +209,6 @@ std::optional<ModelRope> rope_of_indexer(const Model& model, const TensorInfo& t
   return used;
 }
 
-std::vector<Note> notes_on(const Model& model, const ModelRope& used) {
-  const auto is_part = [&](std::string_view path) {
-    return path.ends_with("_config") || std::any_of(model.ropes.begin(), model.ropes.end(),
-                                                    [&](const ModelRope& rope) { return rope.part == path; });
-  };
-  const std::vector<std::string> types = layer_types_of(model, used);
-  std::vector<Note> notes;
-  for (const Note& note : model.notes) {
-    const bool of_its_part = note.part.empty() || note.part == used.part || !is_part(note.part);
-    if (of_its_part && is_about(note, types)) notes.push_back(note);
-  }
-  return notes;
-}
-
-int axes_of(const Rope& rope) { return Frequencies{.axis = rope.axis, .summed_axes = rope.summed_axes}.axes(); }
-
 int last_dimension(const TensorInfo& tensor) {
   constexpr std::int64_t most = std::numeric_limits<int>::max();
   return tensor.shape.empty() ? 0 : static_cast<int>(std::min(tensor.shape.back(), most));
@@ -244,3 +221,14 @@ bool fits_width(const TensorInfo& tensor, const ModelRope& used) {
 }
 
 }  // namespace rotary::tools
+
+namespace rotary {
+
+const ModelRope& chosen_rope(const Model& model, const Choice& choice) {
+  const tools::Subject subject = tools::turned_subject(model, choice, nullptr);
+  if (subject.turns) return *subject.used;
+  fail(Code::ROPE, "rope", "--layer must name a layer with a rope but got ", *subject.layer,
+       ", which rotates nothing (NoPE)");
+}
+
+}  // namespace rotary

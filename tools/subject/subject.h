@@ -60,18 +60,12 @@ Subject subject_of(const Model&, const Choice&, const TensorInfo* = nullptr);
 std::vector<Subject> subjects_of(const Model&, const Choice&, std::span<Tensor* const>);
 // Merges the subjects of one rope into one with all tensors.
 std::vector<Subject> merged(const std::vector<Subject>&);
-// The rope of subject_of without a tensor. Also throws ROPE for a layer without a rope.
-const ModelRope& chosen_rope(const Model&, const Choice&);
 // The rope of a layer, null if the layer has none (NoPE), the first of blocks_of. It is the text's rope, unless the
 // width or the name of the tensor shows another part. Empty if the model does not list the layer, or several ropes
 // remain.
 std::optional<const ModelRope*> rope_of_layer(const Model&, int layer, const TensorInfo* tensor = nullptr);
 // This rope and the others that rotate the same heads, each in a block of its own (Allegro, Gemma 4's tower).
 std::vector<const ModelRope*> blocks_of(const Model&, const ModelRope&);
-// The number of coordinates of a position that the rope uses.
-int axes_of(const Rope&);
-// The notes on the rope, without those on other parts of the model and on other layers' ropes.
-std::vector<Note> notes_on(const Model&, const ModelRope&);
 // Whether the tensor's heads are the rope's: whole, the bare block, or flat.
 bool fits_width(const TensorInfo&, const ModelRope&);
 // The tensor's last dimension, which is head_dim for whole heads; 0 without dimensions.

@@ -118,6 +118,13 @@ ROTARY_API const char* name(const Scaling&) noexcept;
 ROTARY_API Scaling parse_scaling(std::string_view name);
 // Whether inv_freq or the attention factor depends on the length, see frequencies(): Dynamic, LongRope.
 ROTARY_API bool depends_on_length(const Scaling&) noexcept;
+// A value of a scaling, by the name of its member ("factor"), for programs that read or write any scaling.
+struct ScalingValue {
+  const char* name;
+  std::variant<double*, std::int64_t*, bool*, std::optional<double>*, std::vector<double>*> value;
+};
+// The values of a scaling, to read and to set. The pointers are valid as long as the scaling is of this kind.
+ROTARY_API std::vector<ScalingValue> values_of(Scaling&);
 ROTARY_API const char* name(Pairing) noexcept;            // "unset", "half", "interleaved", "interleaved_to_half"
 ROTARY_API Pairing parse_pairing(std::string_view name);  // any but "unset"; throws PAIRING
 
@@ -148,6 +155,7 @@ struct Rope {
   int summed_axes = 0;                          // in the shape of Frequencies::inv_freq
   std::vector<double> phase = {};               // as Frequencies::phase
   XPos xpos = {};
+  ROTARY_API int axes() const noexcept;  // the axes of its positions, as Frequencies::axes()
   bool operator==(const Rope&) const = default;
 };
 
@@ -194,6 +202,7 @@ struct Frequencies {
   XPos xpos = {};
   ROTARY_API int axes() const noexcept;   // summed_axes, or 1 + the largest axis
   ROTARY_API int pairs() const noexcept;  // in a head
+  ROTARY_API void check() const;          // throws PAIRING, SHAPE, SCALING unless a table can be made of them
 };
 
 // inv_freq and attention_factor are within 1 ulp of the real-number formula. length is the length of the sequence, the

@@ -183,8 +183,9 @@ class ROTARY_API Table {
  public:
   Table() noexcept;  // no tokens, no pairs, no pairing, until assign
   Table(const Frequencies&, const Positions&, const TableOptions& = {});
-  // Copies cos and sin, f32 [batch, tokens, heads, pairs].
-  Table(std::span<const float> cos, std::span<const float> sin, int pairs, Pairing, int batch = 1, int heads = 1);
+  // Copies cos and sin, f32 [batch, tokens, heads, pairs]. xpos: they have xPos's amplitude.
+  Table(std::span<const float> cos, std::span<const float> sin, int pairs, Pairing, int batch = 1, int heads = 1,
+        bool xpos = false);
   // Copies the numbered rows; f16 and bf16 become the same values in f32. Throws PAIRING, SHAPE, DTYPE, POSITION.
   explicit Table(const Rows&);
   // A view of cos and sin: both must outlive the table and every table moved from it. A copy of the table owns its
@@ -202,7 +203,8 @@ class ROTARY_API Table {
   // Same as constructing a new table, in this table's memory: a decode loop that assigns one row per step allocates
   // nothing and prepares its frequencies once. On error the table is unchanged. cos, sin and rows must lie elsewhere.
   void assign(const Frequencies&, const Positions&, const TableOptions& = {});
-  void assign(std::span<const float> cos, std::span<const float> sin, int pairs, Pairing, int batch = 1, int heads = 1);
+  void assign(std::span<const float> cos, std::span<const float> sin, int pairs, Pairing, int batch = 1, int heads = 1,
+              bool xpos = false);
   void assign(const Rows&);
 
   Pairing pairing() const noexcept { return shape_.pairing; }

@@ -5,23 +5,26 @@
 #include <optional>
 #include <type_traits>
 
-#include "values/scaling_fields.h"
+#include "rotary/rope.h"
 
 namespace rotary::test {
 
 // {"scaling": its name, and values by the names of its fields}; other keys are ignored.
 inline Scaling scaling_of(const nlohmann::json& json) {
   Scaling scaling = parse_scaling(json.value("scaling", "default"));
-  const auto set = [&](const auto& field, auto& value) {
-    using Value = std::decay_t<decltype(value)>;
-    if (!json.contains(field.name)) return;
-    if constexpr (std::is_same_v<Value, std::optional<double>>) {
-      value = json.at(field.name).template get<double>();
-    } else {
-      json.at(field.name).get_to(value);
-    }
-  };
-  std::visit([&](auto& held) { scalings::for_each_field(held, set); }, scaling);
+  for (const ScalingValue& one : values_of(scaling)) {
+    const auto found = json.find(one.name);
+    if (found == json.end()) continue;
+    std::visit(
+        [&]<class Value>(Value* value) {
+          if constexpr (std::is_same_v<Value, std::optional<double>>) {
+            *value = found->template get<double>();
+          } else {
+            found->get_to(*value);
+          }
+        },
+        one.value);
+  }
   return scaling;
 }
 

@@ -137,6 +137,8 @@ ROTARY_API const ModelRope* rope_of_layer(const Model&, int layer, std::string_v
 ROTARY_API std::vector<int> layers_without_rope(const Model&, std::string_view part);
 // The types of the layers that use the rope, each once; empty if the part has no types.
 ROTARY_API std::vector<std::string> layer_types_of(const Model&, const ModelRope&);
+// The notes on the rope, without those on other parts of the model and on other layers' ropes.
+ROTARY_API std::vector<Note> notes_on(const Model&, const ModelRope&);
 // Whether the query scale applies to every layer of its part.
 ROTARY_API bool is_everywhere(const Model&, const ModelQueryScale&);
 

@@ -46,6 +46,7 @@ ROTARY_API const char* name(ElementType) noexcept;                 // "BOOL", "F
 ROTARY_API ElementType parse_element_type(std::string_view name);  // throws DTYPE
 ROTARY_API unsigned bits_of(ElementType) noexcept;
 ROTARY_API std::optional<DType> dtype_of(ElementType) noexcept;  // f32, f16, bf16 only
+ROTARY_API bool is_float(ElementType) noexcept;                  // f64, f32, f16, bf16
 ROTARY_API ElementType element_type(DType) noexcept;
 
 struct TensorInfo {

@@ -1,1 +1,1 @@
-"""The side of rotary that works on torch's tensors. It imports torch, so nothing imports it before there is one."""
+"""The part of rotary for torch's tensors. It imports torch, so it is imported only once a tensor exists."""

@@ -57,7 +57,7 @@ def _lie_side_by_side(*tensors: Any) -> bool:
 
 
 def _overlap(a: Tensor, b: Tensor) -> bool:
-    """Whether the two share an element, in memory of one type, as views have."""
+    """Whether a and b, of one dtype, share an element, as views of one memory may."""
     memory = a.untyped_storage()
     if memory.data_ptr() != b.untyped_storage().data_ptr() or a.dtype != b.dtype:
         return False
@@ -67,13 +67,13 @@ def _overlap(a: Tensor, b: Tensor) -> bool:
 
 
 def _written(out: Tensor) -> Tensor:
-    """Tells autograd, which may have kept the tensor for its backward, that it was written to."""
+    """Tells autograd, which may have saved the tensor for its backward, that it was written to."""
     if not out.is_inference():
         torch.autograd.graph.increment_version(out)
     return out
 
 
-# ---- the way of all others ----
+# ---- by an op, or by torch's own ops ----
 
 
 def _rows(operation: str, table: Any, x: Any) -> tuple[Tensor, Tensor]:
@@ -97,8 +97,8 @@ def _how(operation: str, table: Any, layout: Any, first: Any, direction: Any, st
 
 
 def _is_fused(x: Tensor, layout: str) -> bool:
-    """Whether torch's own ops suit a compiler better than a call, which costs it 25 us: for one token, and without
-    kernels.
+    """Whether torch's own ops suit a compiler better than the op, whose call costs it 25 us: for one token, and on a
+    device without kernels.
     """
     if "t" not in layout or x.shape[layout.index("t")] == 1:
         return True
@@ -106,17 +106,15 @@ def _is_fused(x: Tensor, layout: str) -> bool:
 
 
 def _by_function(*tensors: Tensor) -> bool:
-    """Whether autograd.Function is needed: for a gradient, a tangent, or a level of functorch except functionalize."""
+    """Whether autograd.Function is needed: for a gradient, a tangent, or any level of functorch but functionalize."""
     if ops.records(*tensors):
         return True
     level = ops.levels()
     return level is not None and level.key() != torch._C._functorch.TransformType.Functionalize
 
 
-def _by_op(
-    operation: str, tensors: tuple[Any, ...], table: Any, *words: Any, scale: Any = None
-) -> tuple[Tensor, ...]:
-    """The rotated x, or q and k."""
+def _by_op(operation: str, tensors: tuple[Any, ...], table: Any, *words: Any, scale: Any = None) -> tuple[Tensor, ...]:
+    """Rotates x, or q and k."""
     for x in tensors:
         if not isinstance(x, Tensor):
             raise TypeError(f"[{operation}] an array must be a tensor as the others are but got {type(x).__name__}")
@@ -140,7 +138,7 @@ def _turned(operation: str, tensors: tuple[Any, ...], cos: Tensor, sin: Tensor, 
 def _by_scaled_rows(
     operation: str, tensors: tuple[Tensor, ...], cos: Tensor, sin: Tensor, how: How, given: Any
 ) -> tuple[Tensor, ...]:
-    """Rotates q by rows times its factors, and k."""
+    """Rotates q by the rows times the factors of its tokens, and k by the rows."""
     q, k = tensors
     scale = torch.as_tensor(given, device=q.device)
     check(operation, tensors, cos, sin, how)
@@ -153,7 +151,7 @@ def _by_scaled_rows(
 
 
 def _into(operation: str, x: Tensor, out: Any, y: Tensor) -> Tensor:
-    """Puts the result y into out, which is x if the operation has an underscore."""
+    """Copies the result y into out, which is x in an operation with an underscore."""
     if not isinstance(out, Tensor):
         raise TypeError(f"[{operation}] out must be a tensor as the others are but got {type(out).__name__}")
     if operation.endswith("_"):
@@ -181,7 +179,7 @@ def _is_dtensor(x: Any) -> bool:
 
 
 def _replicated(rows: Tensor, x: Any) -> Any:
-    """cos or sin beside a DTensor: replicated, since every process already has it whole."""
+    """cos or sin as a replicated DTensor beside x, since every process has it whole."""
     from torch.distributed.tensor import DTensor, Replicate
 
     _register()
@@ -200,7 +198,7 @@ def _register() -> None:
 
 
 def _placements(tensors: int, *inputs: Any) -> list[tuple[list[Any], list[Any]]]:
-    """(results' placements, arguments' placements) for each way to shard along one dimension of a mesh."""
+    """For each way to shard along one dimension of a mesh, the placements of the results and those of the arguments."""
     from torch.distributed.tensor import Replicate, Shard
 
     cos, words = inputs[tensors], inputs[tensors + 2 :]
@@ -211,18 +209,18 @@ def _placements(tensors: int, *inputs: Any) -> list[tuple[list[Any], list[Any]]]
             ways.append((Shard(at), Shard(1 if cos.ndim > 3 else cos.ndim - 2)))
         elif letter == "b":
             ways.append((Shard(at), Shard(0) if cos.ndim > 2 and cos.shape[0] > 1 else Replicate()))
-        elif how.kv_heads <= 0 and cos.ndim < 4:  # one process would have only the v of a packed tensor
+        elif how.kv_heads <= 0 and cos.ndim < 4:  # one process would have v of a packed tensor alone
             ways.append((Shard(at), Replicate()))
     return [([one] * tensors, [one] * tensors + [rows, rows, *(None for _ in words)]) for one, rows in ways]
 
 
-# ---- the functions, arguments by place; out may be what is rotated ----
+# ---- the functions that rotary._rotating calls; out may be the tensor that is rotated ----
 
 
 def rotate(
     operation: str, x: Any, table: Any, layout: Any, out: Any, first: Any, direction: Any, stores: Any, kv_heads: Any
 ) -> Any:
-    """Rotates by the named operation. kv_heads: of a packed tensor, for rotate_qkv and rotate_qkv_."""
+    """Rotates one tensor by the named operation. kv_heads: the number of heads of k, for rotate_qkv and rotate_qkv_."""
     new = out is None
     if not _is_compiling() and (_goes_straight(table, x) if new or out is x else _goes_straight(table, x, out)):
         try:

@@ -2,8 +2,8 @@
 """The ops rotary::rotate, rotate_qk and rows; the first two have the schema of librotary_torch.so.
 
 They are defined by torch.library.Library without its autograd, which costs 10 us a call even under no_grad and breaks
-torch.func. The gradient is a kernel of the dispatch key Autograd, which graphs of torch.compile and torch.export
-reach, and eager calls only if autograd.Function was not called before.
+torch.func. The gradient is a kernel of the dispatch key Autograd. Graphs of torch.compile and torch.export reach it;
+eager calls reach it only if autograd.Function was not called before.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _SCHEMAS = (
     "rows(Tensor positions, str rope, int? length) -> (Tensor, Tensor)",
 )
 _library = torch.library.Library("rotary", "FRAGMENT")
-_IS_OURS = not hasattr(torch.ops.rotary, "rotate")  # librotary_torch.so has defined rotate and rotate_qk
+_IS_OURS = not hasattr(torch.ops.rotary, "rotate")  # else librotary_torch.so has defined rotate and rotate_qk
 for _schema in _SCHEMAS if _IS_OURS else _SCHEMAS[2:]:
     _library.define(_schema, tags=(torch.Tag.pt2_compliant_tag,))
 
@@ -44,7 +44,7 @@ levels = torch._C._functorch.peek_interpreter_stack
 
 
 def like(x: Tensor) -> Tensor:
-    """A new tensor with x's memory order of dimensions, unless head_dim is not the innermost one."""
+    """A new tensor in the memory order of x's dimensions, if head_dim is the innermost of them, else contiguous."""
     sizes, strides = x.shape[:-1], x.stride()
     if strides and all(size <= 1 or stride > 1 for size, stride in zip(sizes, strides)):
         return torch.empty_like(x)
@@ -56,7 +56,7 @@ def has_kernels(x: Tensor) -> bool:
 
 
 def lies_side_by_side(x: Tensor) -> bool:
-    """Whether the elements of a head are adjacent, as the C++ part requires."""
+    """Whether the elements of a head are side by side in memory, as the C++ part requires."""
     return x.dim() == 0 or x.stride(-1) == 1
 
 
@@ -70,7 +70,7 @@ def has_cuda_kernels(x: Tensor) -> bool:
 
 
 def _rotate_on_cuda(cos: Tensor, sin: Tensor, how: How, tensors: Sequence[Tensor], outs: Sequence[Tensor]) -> None:
-    """Writes to outs, which are like the tensors, on the device's current stream."""
+    """Rotates the tensors into outs, which have their shapes, on the device's current stream."""
     rows = [one.to(torch.float32).contiguous() for one in (cos, sin)]
     words = how.pairing, how.layout, how.first, how.backward
     for x, out in zip(tensors, outs):
@@ -94,14 +94,14 @@ def _rotate_on_cuda(cos: Tensor, sin: Tensor, how: How, tensors: Sequence[Tensor
 
 
 def turn(tensors: Sequence[Tensor], cos: Tensor, sin: Tensor, how: How) -> tuple[Tensor, ...]:
-    """Calls the op."""
+    """Rotates by the op."""
     if len(tensors) == 2:
         return rotate_qk(*tensors, cos, sin, *how[:4])
     return (rotate(*tensors, cos, sin, *how),)
 
 
 def below(tensors: Sequence[Tensor], cos: Tensor, sin: Tensor, how: How) -> tuple[Tensor, ...]:
-    """Calls the op below autograd, without the dispatcher if nothing there would see the call."""
+    """Rotates by the op below autograd, without the dispatcher if nothing in it must see the call."""
     if is_quiet() and all(map(is_plain, (*tensors, cos, sin))):
         return _turned(tensors, cos, sin, how)
     with BELOW():
@@ -109,9 +109,9 @@ def below(tensors: Sequence[Tensor], cos: Tensor, sin: Tensor, how: How) -> tupl
 
 
 def _turned(tensors: Sequence[Tensor], cos: Tensor, sin: Tensor, how: How) -> tuple[Tensor, ...]:
-    """The kernel for all backends."""
+    """Rotates: the kernel of the ops for all backends."""
     operation = "rotate" if len(tensors) == 1 else "rotate_qk"
-    outs: Any = (None,) * len(tensors)  # _core makes them like the tensors
+    outs: Any = (None,) * len(tensors)  # _core makes new ones
     on_cuda = all(map(has_cuda_kernels, tensors))
     if on_cuda or not all(map(has_kernels, tensors)):
         check(operation, tensors, cos, sin, how)
@@ -143,17 +143,17 @@ def records(*tensors: Tensor) -> bool:
     return torch.autograd.forward_ad._current_level >= 0
 
 
-# ---- the gradient: the rotation with the transposed map, which is the same Function, so it can be taken again ----
+# ---- the gradient: the transposed map by the same Function, so that it has a gradient too ----
 
 
 def turn_recorded(tensors: Sequence[Tensor], cos: Tensor, sin: Tensor, how: How) -> tuple[Tensor, ...]:
-    """Calls the op and records it."""
+    """Rotates by the op and records it for autograd."""
     function: Any = Turn if levels() is not None else TurnAtThisLevel
     return function.apply(*tensors, cos, sin, *how)
 
 
 def _tangent(x: Tensor, dx: Tensor | None, cos: Tensor, sin: Tensor, d_cos: Any, d_sin: Any, how: How) -> Tensor:
-    """The tangent of the map, which is linear in x and in (cos, sin)."""
+    """The tangent of the rotation, which is linear in x and in (cos, sin)."""
     turned = torch.zeros_like(x) if dx is None else turn_recorded((dx,), cos, sin, how)[0]
     if d_cos is None and d_sin is None:
         return turned
@@ -171,7 +171,7 @@ def _save(ctx: Any, tensors: Sequence[Tensor], cos: Tensor, sin: Tensor, how: Ho
 
 
 class Turn(torch.autograd.Function):
-    """rotary::rotate or rotate_qk of (*tensors, cos, sin, *how), differentiable in all tensors."""
+    """rotary::rotate or rotate_qk with the arguments (*tensors, cos, sin, *how), differentiable in all tensors."""
 
     @staticmethod
     def forward(*inputs: Any) -> tuple[Tensor, ...]:
@@ -205,7 +205,7 @@ class Turn(torch.autograd.Function):
 
 
 class TurnAtThisLevel(_SingleLevelFunction):
-    """Turn for autograd alone: without torch.func's rules and setup_context, apply() takes 10 us less."""
+    """Turn for autograd alone: apply() takes 10 us less without the rules of torch.func and setup_context."""
 
     @staticmethod
     def forward(ctx: Any, *inputs: Any) -> tuple[Tensor, ...]:
@@ -218,7 +218,7 @@ class TurnAtThisLevel(_SingleLevelFunction):
 
 
 def mapped(turns: Any, info: Any, in_dims: tuple[Any, ...], inputs: tuple[Any, ...]) -> Any:
-    """vmap's rule for the ops: (results, the place of vmap's dimension in each). It becomes a part of the batch."""
+    """vmap's rule for the ops, whose dimension becomes a part of the batch: the results, and its place in each."""
     tensors, cos, sin, how = parts(inputs)
     count, size, at = len(tensors), info.batch_size, how.layout.find("b")
     dims_of_rows = in_dims[count : count + 2]
@@ -246,7 +246,7 @@ def mapped(turns: Any, info: Any, in_dims: tuple[Any, ...], inputs: tuple[Any, .
 
 
 def _recorded(tensors: Sequence[Tensor], cos: Tensor, sin: Tensor, how: How) -> Any:
-    """The kernel of the dispatch key Autograd, which runs after torch.func has unwrapped its levels."""
+    """The kernel of the dispatch key Autograd. It runs after torch.func has unwrapped its levels."""
     if not records(*tensors, cos, sin):
         return below(tensors, cos, sin, how)
     with nullcontext() if levels() is None else enable_single_level_autograd_function():
@@ -279,8 +279,8 @@ def _rows(positions: Tensor, rope: str, length: int | None) -> tuple[Tensor, Ten
 
 def _fake_rows(positions: Tensor, rope: str, length: int | None) -> tuple[Tensor, Tensor]:
     read = read_rope(rope)
-    made = positions.new_empty(rows_shape(positions, read), dtype=torch.float32)
-    return made, torch.empty_like(made)
+    cos = positions.new_empty(rows_shape(positions, read), dtype=torch.float32)
+    return cos, torch.empty_like(cos)
 
 
 def _rows_recorded(positions: Tensor, rope: str, length: int | None) -> Any:
@@ -297,5 +297,5 @@ for _name, (_kernel, _fakes, _records) in _KERNELS.items():
         _library.impl(_name, _kernel, "CompositeExplicitAutograd")
         _library.impl(_name, _records, "Autograd")
         torch.library.register_fake(f"rotary::{_name}", _fakes, lib=_library)
-    if _name != "rows" and hasattr(torch.library, "register_vmap"):  # torch before 2.5 loops
+    if _name != "rows" and hasattr(torch.library, "register_vmap"):  # older torch than 2.5 loops
         torch.library.register_vmap(f"rotary::{_name}", _map, lib=_library)

@@ -20,9 +20,9 @@ from .._config import ModelRope, Ropes, refuse
 from . import ops
 from .tables import write_rope
 
-# How a table keeps one cos and sin for each pair: [c0 c1 c0 c1], [c0 c0 c1 c1], [c0 c1], or c + i s.
+# The forms in which a table keeps cos and sin of pairs 0 and 1: [c0 c1 c0 c1], [c0 c0 c1 c1], [c0 c1], and c + i s.
 Rows = Literal["halves", "neighbours", "single", "complex"]
-_ANGLE = 4.1e-7  # a float32 angle's error: inv_freq is rounded, and its product with the position
+_ANGLE = 4.1e-7  # the error of a float32 angle: inv_freq and its product with the position are rounded
 _ROW = 3e-7  # the error of cos and sin in float32
 _ROTARY = re.compile("rotary|rope", re.IGNORECASE)
 _IN_PARTS = "this model cannot be patched whole, but perhaps a part of it can, as rotary.patch(model.language_model)"
@@ -37,15 +37,14 @@ class Agreement:
         path: the place of the rotary module in the model.
         kind: the module's class.
         layer_type: the type of the layers that use the table, "" if the module has one table.
-        ropes: entries of rotary.config; several if the columns of one follow those of another, as for the axes of an
-            image.
+        ropes: entries of rotary.config: one, or several whose columns follow each other, as of the axes of an image.
         texts: the ropes in the form that torch's ops read.
-        positions: the form of its position_ids: "tokens" [batch, tokens], "axes first" [axes, batch, tokens],
+        positions: the form of the module's position_ids: "tokens" [batch, tokens], "axes first" [axes, batch, tokens],
             "axes last" [tokens, axes], "batched axes last" [batch, tokens, axes].
         order: the axis of each coordinate.
-        rows: the form of its rows.
-        ones: dimensions of size 1 that its rows have before those of position_ids.
-        casts: the rows have the dtype of the module's first argument.
+        rows: the form of the table's rows.
+        ones: the number of dimensions of size 1 that the rows have before those of position_ids.
+        casts: True if the rows have the dtype of the module's first argument.
         difference: the largest difference of a cos or sin from the exact one.
     """
 
@@ -66,18 +65,18 @@ class Agreement:
         return self.ropes[0]
 
     def __str__(self) -> str:
-        told = " and ".join(rope._summary() for rope in self.ropes)
+        ropes = " and ".join(rope._summary() for rope in self.ropes)
         where = _where(self.path, self.kind, self.layer_type)
-        return f"{where}: {told}; rows {self.rows}, {self.difference:.1e} from the exact ones at most"
+        return f"{where}: {ropes}; rows {self.rows}, {self.difference:.1e} from the exact ones at most"
 
     def exact(self, on_axes: Tensor) -> tuple[Tensor, Tensor]:
         """rotary's cos and sin [..., columns] at positions [axes, ...]."""
-        made = []
+        blocks = []
         for rope, text in zip(self.ropes, self.texts):
             cos, sin = ops.rows(rope._first(on_axes), text, None)
-            # rotary's own rows of a clockwise rope have the opposite sign, the model's do not
-            made.append((_doubled(cos, self.rows), _doubled(-sin if rope.rope.clockwise else sin, self.rows)))
-        cos, sin = (torch.cat(parts, -1) for parts in zip(*made))
+            # the sin of a clockwise rope is negated in rotary's rows, not in the model's
+            blocks.append((_doubled(cos, self.rows), _doubled(-sin if rope.rope.clockwise else sin, self.rows)))
+        cos, sin = (torch.cat(parts, -1) for parts in zip(*blocks))
         return cos, sin
 
     def on_axes(self, position_ids: Tensor) -> Tensor:
@@ -90,14 +89,14 @@ class Agreement:
 
 @dataclass
 class Report(contextlib.AbstractContextManager["Report"]):
-    """The result of rotary.patch: print it, undo() it, or use it in a with statement, which undoes it.
+    """The result of rotary.patch. It can be printed, and undone by undo() or as a context manager.
 
     Attributes:
-        model_type: from the config.
-        tables: each table of the model, and the rope that makes the same rows.
-        unread: paths of modules whose rows are not looked up by position, as for Llama 4's images and GPT-J's
-            attention: their buffers equal those of a new module from their config, and were compared with no rope.
-        exact: the rotary modules return rotary's exact rows.
+        model_type: the model_type of the config.
+        tables: the tables of the model, each with the rope that makes the same rows.
+        unread: the paths of modules whose rows are not looked up by position, as of Llama 4's images and GPT-J's
+            attention. Their buffers equal those of a new module of their config; no rope was compared with them.
+        exact: True if the rotary modules return rotary's exact rows.
         active: False after undo().
     """
 
@@ -125,7 +124,7 @@ class Report(contextlib.AbstractContextManager["Report"]):
 
 
 def patch(model: Any, tables: str) -> Report:
-    """Implements rotary.patch."""
+    """Does what rotary.patch describes."""
     if not isinstance(model, Module) or not hasattr(model, "config"):
         raise TypeError(f"model must be a model of transformers but got {type(model).__name__}")
     if tables not in ("model", "exact"):
@@ -156,7 +155,7 @@ def patch(model: Any, tables: str) -> Report:
 
 
 def exact_forward(known: dict[str, Agreement], x: Tensor, position_ids: Tensor, layer_type: str | None = None) -> Any:
-    """A rotary module's result from rotary's own rows, without the module's buffers. known: by layer_type."""
+    """The result of a rotary module from rotary's own rows, without its buffers. known: its tables by layer_type."""
     one = known[layer_type if layer_type in known else ""]
     with torch.no_grad():
         on_axes = one.on_axes(position_ids.detach())
@@ -171,9 +170,9 @@ def exact_forward(known: dict[str, Agreement], x: Tensor, position_ids: Tensor, 
 
 
 def _compared(model: Module, ropes: Ropes, exact: bool) -> tuple[list[Agreement], list[str]]:
-    """(every table with the rope that makes its rows, paths of modules whose tables are not looked up by position).
+    """The tables of the model with the ropes that make their rows, and the paths of modules without rows by position.
 
-    For exact tables, modules are first made again from their config, so that damage to their buffers does not count.
+    If the tables are to become exact, new modules of the same config are asked, so that damaged buffers do no harm.
     """
     agreed, unread = [], []
     for path, module in model.named_modules():
@@ -201,7 +200,7 @@ def _compared(model: Module, ropes: Ropes, exact: bool) -> tuple[list[Agreement]
 
 
 def _ropes_of(ropes: Ropes, model: Module, own: Any) -> list[ModelRope]:
-    """The ropes of the model's config for the part whose config is `own`, or those of `own` alone."""
+    """The ropes of the part of the model's config that is `own`; if there is no such part, those of `own` by itself."""
     found = []
     for rope in ropes if own is not None else ():
         part: Any = model.config
@@ -214,7 +213,7 @@ def _ropes_of(ropes: Ropes, model: Module, own: Any) -> list[ModelRope]:
 
 
 def _readings(ropes: list[ModelRope], own: Any, layer_type: str) -> Iterator[tuple[ModelRope, ...]]:
-    """The ropes that a table for layers of one type may have: one, or those of a head that is cut into blocks."""
+    """The candidates for the ropes of a table for layers of one type: each rope, and the blocks of a head together."""
     kinds = list(getattr(own, "layer_types", None) or ())
     used = {index for index, kind in enumerate(kinds) if kind == layer_type}
     there = [rope for rope in ropes if used & set(rope.layers)] or ropes
@@ -227,16 +226,16 @@ def _readings(ropes: list[ModelRope], own: Any, layer_type: str) -> Iterator[tup
 def _agreement(path: str, module: Module, layer_type: str, ropes: tuple[ModelRope, ...]) -> Agreement | None:
     texts = tuple(write_rope(rope.rope, "exact", "f32") for rope in ropes)
     for one, ids in _asked(Agreement(path, type(module).__name__, layer_type, ropes, texts)):
-        made = _made(module, ids, layer_type, torch.float32)
-        if made is None:
+        found = _rows_of(module, ids, layer_type, torch.float32)
+        if found is None:
             continue
-        narrow, on_axes = _made(module, ids, layer_type, torch.bfloat16), one.on_axes(ids)
+        narrow, on_axes = _rows_of(module, ids, layer_type, torch.bfloat16), one.on_axes(ids)
         casts = narrow is not None and narrow[0].dtype == torch.bfloat16
-        is_complex = made[0].is_complex()
-        pair = (made[0].real, made[0].imag) if is_complex else made
+        is_complex = found[0].is_complex()
+        pair = (found[0].real, found[0].imag) if is_complex else found
         forms: tuple[Rows, ...] = ("complex",) if is_complex else ("halves", "neighbours", "single")
         for rows in forms:
-            known = replace(one, rows=rows, ones=max(0, made[0].dim() - on_axes.dim()), casts=casts)
+            known = replace(one, rows=rows, ones=max(0, found[0].dim() - on_axes.dim()), casts=casts)
             agreed = _compare(known, on_axes, pair)
             if agreed is not None:
                 return agreed
@@ -244,7 +243,7 @@ def _agreement(path: str, module: Module, layer_type: str, ropes: tuple[ModelRop
 
 
 def _asked(one: Agreement) -> Iterator[tuple[Agreement, Tensor]]:
-    """(with a form of position_ids, such ids, which differ on every axis)."""
+    """The agreement with each form of position_ids, and ids of that form which differ by axis."""
     axes = tuple(range(max(rope._axes for rope in one.ropes)))
     places = torch.tensor([place for place in _PLACES if place < (one.rope.context or 4096)])
     on_axes = torch.stack([places.roll(axis) for axis in axes])
@@ -257,15 +256,15 @@ def _asked(one: Agreement) -> Iterator[tuple[Agreement, Tensor]]:
         yield replace(one, positions="batched axes last", order=order), on_axes[list(order)].T[None]
 
 
-def _made(module: Module, ids: Tensor, layer_type: str, dtype: torch.dtype) -> tuple[Tensor, ...] | None:
-    """(cos, sin), or (complex rows,), from a copy of the module on the CPU, for hidden states of that dtype."""
+def _rows_of(module: Module, ids: Tensor, layer_type: str, dtype: torch.dtype) -> tuple[Tensor, ...] | None:
+    """cos and sin, or complex rows, from a copy of the module on the CPU, for hidden states of that dtype."""
     words = {"layer_type": layer_type} if layer_type else {}
     with contextlib.suppress(Exception), torch.no_grad():
         module = copy.deepcopy(module).to("cpu").eval()
         out = module(torch.zeros(1, 1, 1, dtype=dtype), ids, **words)
-        made = out if isinstance(out, tuple) else (out,)
-        kinds = [rows.is_complex() if isinstance(rows, Tensor) else None for rows in made]
-        return made if kinds in ([True], [False, False]) else None
+        rows = out if isinstance(out, tuple) else (out,)
+        kinds = [one.is_complex() if isinstance(one, Tensor) else None for one in rows]
+        return rows if kinds in ([True], [False, False]) else None
     return None
 
 
@@ -273,22 +272,22 @@ def _gives_rows(module: Module, layer_type: str) -> bool:
     """Whether the module returns cos and sin for any form of position_ids."""
     places = torch.arange(4)
     forms = places[None], places.expand(3, 1, -1), places[:, None].expand(-1, 2)
-    return any(_made(module, ids, layer_type, torch.float32) is not None for ids in forms)
+    return any(_rows_of(module, ids, layer_type, torch.float32) is not None for ids in forms)
 
 
-def _compare(one: Agreement, on_axes: Tensor, made: tuple[Tensor, ...]) -> Agreement | None:
-    """The agreement with its difference; None if a number of made differs from rotary's by more than the tolerance."""
+def _compare(one: Agreement, on_axes: Tensor, found: tuple[Tensor, ...]) -> Agreement | None:
+    """The agreement with the difference of the rows that were found; None if it is above the tolerance somewhere."""
     exact = one.exact(on_axes)
     tolerance = torch.cat([_doubled(_tolerance(rope, on_axes), one.rows) for rope in one.ropes], -1)
-    if any(rows.shape[-2:] != right.shape[-2:] or rows.numel() != right.numel() for rows, right in zip(made, exact)):
+    if any(rows.shape[-2:] != right.shape[-2:] or rows.numel() != right.numel() for rows, right in zip(found, exact)):
         return None
-    apart = torch.stack([(a.double().reshape(b.shape) - b.double()).abs() for a, b in zip(made, exact)])
+    apart = torch.stack([(a.double().reshape(b.shape) - b.double()).abs() for a, b in zip(found, exact)])
     agreed = replace(one, difference=float(apart.max()))
     return agreed if bool((apart <= tolerance).all()) else None
 
 
 def _tolerance(rope: ModelRope, on_axes: Tensor) -> Tensor:
-    """The largest error of cos and sin by float32 arithmetic, [..., pairs]."""
+    """The largest error that float32 arithmetic makes in cos and sin, [..., pairs]."""
     speeds = rope.frequencies(int(on_axes.max()) + 1)
     speed = torch.frombuffer(bytearray(speeds._inv_freq), dtype=torch.float64)
     angles = on_axes.double()[list(speeds.axis) or [0] * len(speed)].movedim(0, -1) * speed
@@ -296,14 +295,14 @@ def _tolerance(rope: ModelRope, on_axes: Tensor) -> Tensor:
 
 
 def _doubled(single: Tensor, rows: Rows) -> Tensor:
-    """Rows [..., pairs] in the form of a table, unless it is complex."""
+    """Rows of one column for each pair in another form; complex ones stay."""
     if rows == "halves":
         return torch.cat((single, single), -1)
     return single.repeat_interleave(2, -1) if rows == "neighbours" else single
 
 
 def _again(module: Module, own: Any) -> Module | None:
-    """A new module of the same class, made from its config."""
+    """A new module of the same class and config; None if the class takes no config."""
     with contextlib.suppress(Exception), torch.device("cpu"):
         return type(module)(own)
     return None
@@ -314,7 +313,7 @@ def _where(path: str, kind: str, layer_type: str) -> str:
 
 
 def _check_buffers(path: str, module: Module, own: Any, kept: dict[str, Tensor]) -> None:
-    """Refuses a module unless its buffers are those of a new one."""
+    """Refuses a module whose buffers are not those of a new one."""
     again, where = _again(module, own), _where(path, type(module).__name__, "")
     if again is None:
         refuse("ROPE", f"{where} must make rows by position", "cannot be compared", _IN_PARTS)
@@ -324,16 +323,14 @@ def _check_buffers(path: str, module: Module, own: Any, kept: dict[str, Tensor])
         refuse("ROPE", rule, "are others", "they were cast or never filled: load the model again")
 
 
-def _refuse_table(
-    path: str, module: Module, own: Any, layer_type: str, readings: list[tuple[ModelRope, ...]]
-) -> None:
+def _refuse_table(path: str, module: Module, own: Any, layer_type: str, readings: list[tuple[ModelRope, ...]]) -> None:
     where = _where(path, type(module).__name__, layer_type)
-    told = "; ".join(ropes[0]._summary() for ropes in readings if len(ropes) == 1) or "no rope for it"
+    expected = "; ".join(ropes[0]._summary() for ropes in readings if len(ropes) == 1) or "no rope for it"
     again = _again(module, own)
     if again is not None and any(_agreement(path, again, layer_type, ropes) for ropes in readings):
-        rule = f"the rows of {where} must be those of its config ({told})"
+        rule = f"the rows of {where} must be those of its config ({expected})"
         hint = "its buffers were cast or never filled, or the config was changed since"
         hint += '; use tables="exact", or load the model again'
         refuse("ROPE", rule, "are others than a new module of it makes", hint)
     rule = f"{where} must make the rows that rotary.config reads from the config"
-    refuse("ROPE", rule, f"got others than {told}", _IN_PARTS)
+    refuse("ROPE", rule, f"got others than {expected}", _IN_PARTS)

@@ -1,8 +1,8 @@
 # mypy: disable-error-code="import-not-found,attr-defined,no-any-return,no-untyped-call,no-untyped-def,misc"
-"""The checks of the ops, on shapes alone; and the rotation by torch's own ops, for float64, for devices without kernels
-and for gradients of cos and sin.
+"""The checks of the ops, by shapes alone, and the rotation by torch's own ops.
 
-Float32 arithmetic (float64 for float64): product, product, sum, then one rounding to the tensor's type.
+The latter serves float64, devices without kernels, and the gradients of cos and sin. Its arithmetic is float32 (float64
+for float64): product, product, sum, then one rounding to the tensor's type.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from torch import Tensor
 from .. import _words
 from .._words import check_layout, check_pairing, fail
 
-# ---- whether the memory of a tensor is all there is to a call ----
+# ---- whether a call needs nothing of its tensors but their memory ----
 
 _forward_ad = torch.autograd.forward_ad
 _keys = torch._C._dispatch_keys
-_number = getattr(torch._C.DispatchKeySet, "raw_repr", repr)  # a set of keys as a number; torch 2.4 has only the text
+_number = getattr(torch._C.DispatchKeySet, "raw_repr", repr)  # a number for a set of keys; in torch 2.4 its text
 _included = torch._C._dispatch_tls_local_include_set
 _function_modes = torch._C._len_torch_function_stack
 _profiled = torch.autograd._profiler_enabled
@@ -29,10 +29,9 @@ TYPES = (Tensor, torch.nn.Parameter)
 
 
 def _ordinary() -> tuple[frozenset[Any], frozenset[Any]]:
-    """The dispatch keys of a thread without modes, and those of tensors that are plain memory of the CPU; each without
-    and with inference mode.
+    """The dispatch keys of a thread without modes and of plain tensors of the CPU, with and without inference mode.
 
-    Queried in a new thread, because this module may be imported under a mode.
+    A new thread is asked, because this module may be imported under a mode.
     """
     found: list[Any] = []
 
@@ -52,7 +51,7 @@ _NO_MODES, _PLAIN = _ordinary()
 
 
 def is_quiet() -> bool:
-    """Whether no dispatch mode, functorch level, tracer, function mode, dual level or profiler must see the call."""
+    """Whether no mode, level of functorch or of dual numbers, tracer or profiler must see the call."""
     return (
         _number(_included()) in _NO_MODES
         and _function_modes() == 0
@@ -62,12 +61,12 @@ def is_quiet() -> bool:
 
 
 def is_plain(x: Any) -> bool:
-    """Whether it is plain memory of the CPU: no subclass, fake, wrapper, negated view or zeros without memory."""
+    """Whether x is plain memory of the CPU: no subclass, fake or wrapped tensor, negated view or memoryless zeros."""
     return type(x) in TYPES and _number(_keys(x)) in _PLAIN
 
 
 def can_be_read(*tensors: Tensor) -> bool:
-    """Whether the numbers can be read, in the CPU's memory."""
+    """Whether the numbers of the tensors can be read now, from the CPU's memory."""
     return not torch.compiler.is_dynamo_compiling() and is_quiet() and all(map(is_plain, tensors))
 
 
@@ -75,7 +74,7 @@ def can_be_read(*tensors: Tensor) -> bool:
 
 
 class How(NamedTuple):
-    """The arguments beside the tensors."""
+    """The arguments of a rotation beside its tensors."""
 
     pairing: Any  # a str
     layout: Any
@@ -84,7 +83,7 @@ class How(NamedTuple):
     kv_heads: int = -1  # 0 or more: the last 2 * kv_heads are k and v of a packed tensor, of which v keeps its bits
 
     def interleaves(self) -> list[bool]:
-        """Whether the two of a pair are neighbours when they are read, and when they are written."""
+        """Whether the two of a pair are neighbours where they are read, and where they are written."""
         crossed = self.pairing == "interleaved_to_half"
         return [self.pairing == "interleaved" or (crossed and self.backward == back) for back in (False, True)]
 
@@ -96,7 +95,7 @@ def parts(inputs: tuple[Any, ...]) -> tuple[list[Tensor], Tensor, Tensor, How]:
 
 
 def turning(x: Tensor, how: How) -> Tensor:
-    """The heads that rotate."""
+    """x without the heads of a packed tensor that do not rotate."""
     if how.kv_heads < 0:
         return x
     at = how.layout.index("h")
@@ -119,18 +118,18 @@ def _joined(a: Tensor, b: Tensor, interleaved: bool) -> Tensor:
 
 
 def parts_of_heads(x: Tensor, how: How) -> list[int]:
-    """The heads of x that rotate."""
+    """The numbers of heads of x that rotate."""
     return _words.parts_of_heads(how.layout, x.shape, how.kv_heads)
 
 
 def _order(how: How) -> list[int]:
-    """The dimensions of rows [batch, tokens, heads, pairs] in the order of the layout, after those that it lacks."""
+    """The order of dimensions that turns [batch, tokens, heads, pairs] into the layout, behind those that it lacks."""
     letters = how.layout[:-1]
     return ["bth".index(letter) for letter in [one for one in "bth" if one not in letters] + [*letters]] + [3]
 
 
 def _spread(rows: Tensor, how: How, x: Tensor) -> Tensor:
-    """Rows in the order of the layout and the type of the arithmetic, with 1 for dimensions that they lack."""
+    """The rows in the dimensions of the layout, with size 1 for those that they lack, in the type of the arithmetic."""
     wide = rows.to(_wide(x))
     if wide.dim() == 2:
         wide = wide.unsqueeze(0)
@@ -143,7 +142,7 @@ def _spread(rows: Tensor, how: How, x: Tensor) -> Tensor:
 
 
 def _gathered(spread: Tensor, rows: Tensor, how: How, x: Tensor) -> Tensor:
-    """The reverse of _spread: a tensor of its shape, summed to the shape and type of rows."""
+    """The transpose of _spread: a tensor of its result's shape, summed to the shape of the rows, in their type."""
     order = _order(how)
     full = spread.reshape((1,) * (4 - len(how.layout)) + spread.shape).permute([order.index(at) for at in range(4)])
     if rows.dim() == 4:
@@ -155,7 +154,7 @@ def _gathered(spread: Tensor, rows: Tensor, how: How, x: Tensor) -> Tensor:
 
 
 def rotated(x: Tensor, cos: Tensor, sin: Tensor, how: How, keeps: bool = True) -> Tensor:
-    """The rotated x, differentiable. Other elements are kept, or 0."""
+    """The rotated x, differentiable. The elements that do not rotate are kept, or 0 without keeps."""
     c, s = _spread(cos, how, x), _spread(sin, how, x)
     if how.backward:
         s = -s
@@ -172,13 +171,13 @@ def rotated(x: Tensor, cos: Tensor, sin: Tensor, how: How, keeps: bool = True) -
 
 
 def times(rows: Tensor, scale: Tensor, x: Tensor) -> Tensor:
-    """Rows times the factors [tokens] or [batch, tokens] of x, in the type of its arithmetic."""
+    """The rows times the factors of x's tokens, [tokens] or [batch, tokens], in the type of the arithmetic."""
     wide = _wide(x)
     return rows.to(wide) * scale.to(wide)[(...,) + (None,) * (2 if rows.dim() == 4 else 1)]
 
 
 def multiplied(y: Tensor, scale: Tensor, how: How, width: int) -> Tensor:
-    """y with the elements outside the block of that width multiplied."""
+    """y with all elements but the rotated block of that width multiplied by the factors."""
     if width == y.shape[-1]:
         return y
     factors = _spread(scale[..., None], how, y)
@@ -225,7 +224,7 @@ def check(operation: str, tensors: Sequence[Tensor], cos: Tensor, sin: Tensor, h
 
 
 def check_scale(operation: str, q: Tensor, scale: Tensor, how: How) -> None:
-    """Refuses a query_scale that does not fit q, whose own shape is checked."""
+    """Refuses a query_scale that does not fit q. The shape of q must have been checked."""
     if scale.dtype not in _FLOATS:
         fail("DTYPE", operation, f"query_scale must hold floats but got {scale.dtype}")
     _words.check_scale(operation, q.shape, scale.shape, how.layout)

@@ -1,6 +1,8 @@
 # mypy: disable-error-code="import-not-found,attr-defined,no-any-return,no-untyped-call,no-untyped-def,misc"
-"""Rows of cos and sin as torch's tensors; and a rope as text, since an op takes no object and an exported program is
-loaded where the object does not exist."""
+"""Rows of cos and sin as torch's tensors, and a rope as text.
+
+An op takes no object, and an exported program is loaded where the object does not exist.
+"""
 
 from __future__ import annotations
 
@@ -22,24 +24,23 @@ is_dynamo_compiling = torch.compiler.is_dynamo_compiling
 
 
 def single(rows: Tensor, doubled: str) -> Tensor:
-    """One column for each pair."""
+    """The rows with one column for each pair."""
     if doubled == "halves":
         return rows[..., : rows.shape[-1] // 2]
     return rows[..., ::2] if doubled == "neighbours" else rows
 
 
 class TensorTable(Shaped):
-    """Rows that are torch's tensors, made by rotary.from_rows and rotary.from_doubled.
+    """Rows that are torch's tensors: a result of rotary.from_rows or rotary.from_doubled.
 
-    It holds the tensors themselves, on any device: a gradient reaches them, torch.compile traces them, and writing to
-    them changes the table.
+    The table holds the tensors themselves, on any device: a gradient reaches them, torch.compile traces them, and a
+    write to them changes the table.
 
     Attributes:
-        cos: [tokens, pairs], [batch, tokens, pairs] or [batch, tokens, heads, pairs]; for doubled rows a view of the
-            columns that are read.
-        sin: likewise.
+        cos, sin: [tokens, pairs], [batch, tokens, pairs] or [batch, tokens, heads, pairs]; of doubled rows a view of
+            the columns that are read.
         pairing: the two elements that rotate together.
-        doubled: where the given rows hold each column twice: "halves", "neighbours", or "" if they do not.
+        doubled: how the given rows hold each column twice, "halves" or "neighbours"; "" if they do not.
     """
 
     positions = None
@@ -49,9 +50,9 @@ class TensorTable(Shaped):
         self._torch_sin = sin
         self.pairing: Pairing = pairing
         self.doubled = doubled
-        self._xpos = xpos  # has its amplitude
+        self._xpos = xpos
         self._rows = (cos, sin, pairing, doubled)
-        self._checked: tuple[Tensor, Tensor] | None = None  # rows that entry.py has found plain
+        self._checked: tuple[Tensor, Tensor] | None = None  # the rows, once entry.py has found them plain
 
     @property
     def cos(self) -> Tensor:
@@ -67,12 +68,13 @@ class TensorTable(Shaped):
 
     def __repr__(self) -> str:
         where = f"{self._torch_cos.device}, {str(self._torch_cos.dtype).removeprefix('torch.')}"
-        return f"<rotary.torch.TensorTable of {self._told()}, {where}>"
+        return f"<rotary.torch.TensorTable of {self._summary()}, {where}>"
 
 
 def tensors_of(table: Table) -> tuple[Tensor, Tensor, dict[torch.device, tuple[Tensor, Tensor]]]:
-    """Tensors over the memory of a rotary.Table's rows, which keep the memory and not the table; and a dict for copies
-    on other devices.
+    """Tensors over the memory of a rotary.Table's rows, and a dict for their copies on other devices.
+
+    They keep the memory alive, not the table.
     """
     batched = len(table.shape) == 3
     cos, sin = (from_dlpack(_core._dlpack(table, which, batched)) for which in (False, True))
@@ -80,7 +82,7 @@ def tensors_of(table: Table) -> tuple[Tensor, Tensor, dict[torch.device, tuple[T
 
 
 def rows_beside(table: Any, x: Tensor) -> tuple[Tensor, Tensor]:
-    """The rows of a rotary.Table on the device of x: fake ones for a fake tensor, else copies, which are kept."""
+    """The rows of a rotary.Table on the device of x: fake ones for a fake tensor, else copies that the table keeps."""
     cos, sin = table._torch_cos, table._torch_sin
     if cos.device == x.device and (is_dynamo_compiling() or type(x) in TYPES):
         return cos, sin
@@ -91,7 +93,7 @@ def rows_beside(table: Any, x: Tensor) -> tuple[Tensor, Tensor]:
         return cos.to(x.device), sin.to(x.device)
     copies: dict[torch.device, tuple[Tensor, Tensor]] = table._torch_copies
     moved = copies.get(x.device) or (cos.to(x.device), sin.to(x.device))
-    if type(moved[0]) is Tensor:  # else a mode made it, and it must not outlive the call
+    if type(moved[0]) is Tensor:  # else it comes from a mode, and must not outlive the call
         copies[x.device] = moved
     return moved
 
@@ -110,13 +112,13 @@ def check_tensors(operation: str, cos: Any, sin: Any, doubled: str) -> None:
 
 
 class ReadRope:
-    """The rope that the text describes.
+    """The rope that a text describes.
 
     Attributes:
         source: a rotary.Rope, or rotary.Frequencies.
-        pairs: columns of its rows.
-        axes: coordinates of a position.
-        heads: rows per token.
+        pairs: the number of columns of its rows.
+        axes: the number of coordinates of a position.
+        heads: the number of rows of a token.
     """
 
     def __init__(self, text: str) -> None:
@@ -140,12 +142,12 @@ class ReadRope:
 
     def table(self, positions: Any, length: int | None = None) -> Table:
         if self._takes_length and isinstance(self.source, Frequencies):
-            length = None  # on which they do not depend
+            length = None  # these do not depend on it
         return Table(self.source, positions, length, angles=self.angles, rounding=self.rounding)
 
 
 def write_rope(source: Rope | Frequencies, angles: str, rounding: str) -> str:
-    """The text of a rope; equal ropes have equal texts."""
+    """The text that describes a rope. Equal ropes have equal texts."""
     words: dict[str, Any] = {"angles": angles, "rounding": rounding}
     if isinstance(source, Rope):
         words["rope"] = _core._check_rope(source)
@@ -157,7 +159,7 @@ def write_rope(source: Rope | Frequencies, angles: str, rounding: str) -> str:
 
 
 def of_keys(source: Rope | Frequencies) -> Rope | Frequencies:
-    """The rope or frequencies for keys, if `source` is for queries: with xPos's inverse."""
+    """The rope or frequencies for keys, with xPos's inverse amplitude. source: those for queries."""
     turned = source.xpos.replace(reciprocal=not source.xpos.reciprocal)
     if isinstance(source, Frequencies):
         return Frequencies._of(*source._values()[:-1], turned)
@@ -170,7 +172,7 @@ def read_rope(text: str) -> ReadRope:
 
 
 def rows_shape(positions: Tensor, read: ReadRope) -> tuple[int, ...]:
-    """The shape of rotary.Table's rows."""
+    """The shape that the rows of a rotary.Table have at these positions."""
     shape = tuple(positions.shape)
     if read.axes > 1 and len(shape) > 1:
         shape = shape[1:]

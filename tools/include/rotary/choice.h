@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <filesystem>
 #include <optional>
 #include <string>
 
@@ -26,5 +27,20 @@ struct Choice {
 // that has the most. Throws what parse_positions throws, and POSITION if a rope of several image coordinates gets
 // positions of one axis without same_on_every_axis, or a rope that sums over axes gets fewer axes.
 ROTARY_API PositionSet positions_of(const std::string& operation, const Choice&, const Model&, const ModelRope&);
+
+// The rope of the model that is chosen by its index or by its layer, else the model's first. Throws ROPE if the model
+// has no such rope or layer, if several ropes rotate the layer, or none does (NoPE).
+ROTARY_API const ModelRope& chosen_rope(const Model&, const Choice&);
+
+// ---- the place of a config -----------------------------------------------------------------------
+
+// The path that config names: a file or folder of that name, else the snapshot of the repository "org/name" or
+// "org/name@revision" in the cache, which is the folder HF_HUB_CACHE, else hub below HF_HOME, else
+// ~/.cache/huggingface/hub. Streams ("-", /dev/stdin) stay as they are. Nothing is downloaded. Throws FILE for an id
+// that is not there, with the command that fetches it.
+ROTARY_API std::filesystem::path config_path(const std::string& config);
+// The text of that config; "" for a GGUF file. A stream is read once: a second call returns the same text. Throws FILE,
+// JSON.
+ROTARY_API std::string config_text_at(const std::string& config);
 
 }  // namespace rotary

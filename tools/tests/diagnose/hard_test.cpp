@@ -307,7 +307,8 @@ TEST(Subject, TheRopeOfALayer) {
   tensor.shape.back() = 80;
   EXPECT_EQ(tools::rope_of_layer(model, 3, &tensor), &vision);
   EXPECT_THROW(tools::subject_of(model, {.layer = 5}), Error);
-  EXPECT_THROW(tools::chosen_rope(model, {.layer = 3}), Error);
+  EXPECT_THROW(chosen_rope(model, {.layer = 3}), Error);
+  EXPECT_EQ(&chosen_rope(model, {.layer = 2}), &global);
   EXPECT_EQ(tools::subject_of(model, {.rope = 1}).used, &global);
 
   tensor.name = "layers.3.q";

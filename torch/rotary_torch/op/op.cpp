@@ -604,7 +604,7 @@ TableTensors tensors(const rotary::Table& table) {
 
 TableTensors table(const rotary::Rope& rope, const Tensor& positions, rotary::Angles angles,
                    rotary::Rounding rounding) {
-  const Positions at(positions, rotary::Frequencies{.axis = rope.axis, .summed_axes = rope.summed_axes}.axes());
+  const Positions at(positions, rope.axes());
   const std::int64_t length = rotary::depends_on_length(rope.scaling) ? at.length() : 0;
   const auto frequencies = translated([&] { return rotary::frequencies(rope, length); });
   return rows_at(frequencies, at, positions.device(), angles, rounding);
