@@ -78,7 +78,7 @@ Arrays arrays_of(const GoldenOptions& options, const ModelRope& used, const Freq
   const std::vector<float> x = some_values(tokens * heads * used.rope.head_dim);
   std::vector<float> rotated = x;
   rotate({rotated.data(), DType::f32, thd(tokens, heads, used.rope.head_dim)}, table,
-         {options.backward ? Direction::backward : Direction::forward, serial(), Stores::automatic, used.first});
+         {.direction = options.backward ? Direction::backward : Direction::forward, .first = used.first});
 
   Arrays arrays;
   arrays["inv_freq"] = array_of("double", frequencies, turns.inv_freq);

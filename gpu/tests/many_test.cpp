@@ -56,7 +56,8 @@ TEST_F(GpuMany, HeadsOfAThreadRotateAllOfThem) {
 
       const Bytes near = ordinary_values(random, m.dtype, extent(packed));
       const Device from = device_for(packed, m.dtype, near, m.misaligned);
-      rotate(part(near.data(), m, 0, m.q_heads), part(x.data(), m, 0, m.q_heads), table, Direction::backward);
+      rotate(part(near.data(), m, 0, m.q_heads), part(x.data(), m, 0, m.q_heads), table,
+             {.direction = Direction::backward});
       gpu::rotate(part(std::as_const(from).data(), m, 0, m.q_heads), part(in.data(), m, 0, m.q_heads), rows,
                   Direction::backward);
       ASSERT_TRUE(same(in.get().data(), x.data(), m.dtype, extent(packed), rotated_elements(packed, m.rotary_dim)));
