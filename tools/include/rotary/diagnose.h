@@ -38,6 +38,9 @@ struct Request : Choice {
   std::optional<Model> model = {};       // the model that is asked; check needs it
   std::optional<double> tolerance = {};  // check's largest difference; empty: the largest that rounding explains
   bool rotated = false;                  // check compares two engines' rotated tensors, before and after
+  // before is rotated already, as keys in a cache, at these positions, and after at Choice::positions.
+  std::optional<PositionSet> from = {};
+  bool backward = false;  // after is before turned back, as a gradient is
   std::function<void(std::int64_t done, std::int64_t total)> progress = {};  // called between steps; may be empty
   const Executor* executor = &serial();
 };
@@ -80,14 +83,17 @@ enum class Cause : std::uint8_t {
   offsets, zero_after, zero_before,
   // the attention factor
   still_without_factor, without_factor, factor_twice, factor,
+  // the factor of queries
+  query_factor_left_out, query_factor_twice,
   // precision
   coarse_table, coarse_inv_freq, coarse_angles, coarse_steps, tf32, off, noise, coarse_before,
   // axes
   one_axis, axes_exchanged, axes_left_out, axes_in_runs, axes_in_turns, axes_reversed, axes_further, axes_back,
   other_axes,
   // positions and direction
-  direction, mirrored, sin_cos_exchanged, offset, constant_position, position_step, wrapped_positions,
-  rounded_positions, reversed_positions, padded_positions, restarted_positions, counted_positions, other_positions,
+  direction, mirrored, sin_cos_exchanged, map, map_of_pairs, offset, constant_position, position_step,
+  wrapped_positions, rounded_positions, reversed_positions, padded_positions, restarted_positions, counted_positions,
+  other_positions,
   // two rotations in one, and kernels
   doubled, twice_as_asked, twice_mixed, table_of_other_pairing, in_place, without_second_sin,
   // base and scaling
@@ -96,9 +102,9 @@ enum class Cause : std::uint8_t {
   exponent_half, exponent_double, exponent_less_2, exponent_of_head, exponent_of_block, exponent_odd,
   exponent_of_neighbours, pairs_from_1, pairs_from_minus_1, axes_continued, yarn_on_ntk, frequencies_rolled_early,
   frequencies_rolled_late, frequencies_early, frequencies_late, frequencies_reversed,
-  // befores that the rotation did not take, and single elements
-  another_order, before_norm, factors, still_elements_zero, still_elements_multiplied, still_elements_differ,
-  single_elements, another_tensor,
+  // a tensor before that the rotation did not take, and single elements
+  another_order, before_norm, norm_in_front, norm_behind, factors, still_elements_zero, still_elements_multiplied,
+  still_elements_differ, single_elements, another_tensor,
   // a tensor that is not to be rotated
   not_to_rotate, rotated_nonetheless, changed_nonetheless,
   // two engines
@@ -106,6 +112,7 @@ enum class Cause : std::uint8_t {
   // all else, and what the findings leave open
   rest_as_asked, as_asked_in, others_open, open_layers, rope_of_other_layers, one_file,
   at_position_0, one_token, one_of_two_layouts, open_rope, other_layout,
+  query_factor_open, query_factor, norm_behind_asked, still_block,
 };
 // clang-format on
 ROTARY_API const char* name(Cause) noexcept;
@@ -114,7 +121,7 @@ ROTARY_API const char* name(Cause) noexcept;
 struct NamedRope {
   std::optional<double> base = {};
   std::optional<Scaling> scaling = {};
-  std::int64_t length = 0;  // for a scaling that depends on it; 0: not said
+  std::int64_t length = 0;  // for a scaling that depends on it; 0: the scaling does not depend on it
   bool operator==(const NamedRope&) const = default;
 };
 
@@ -185,8 +192,8 @@ struct Diagnosed {
   Diagnosis all;                        // the worst verdict, with a sentence that says which tensors it is about
 };
 
-// An element of a tensor.
-struct Place {
+// The numbers of an element of a tensor.
+struct ElementIndex {
   std::int64_t batch = 0, token = 0, head = 0;
   int element = 0;          // its number in the head
   std::optional<int> pair;  // empty where the element is not rotated
@@ -199,7 +206,7 @@ struct Checked {
   double tolerance = 0;        // the largest difference that is allowed at any element
   double error = 0;            // the largest difference of those that are off, where there are such,
   double allowed = 0;          // and what is allowed there
-  std::optional<Place> first;  // the first element that is off, by batch, token, head and pair
+  std::optional<ElementIndex> first;  // the first element that is off, by batch, token, head and pair
   std::string layout;          // in which they were compared
   bool moves = false;          // whether the rope moves anything: not at position 0
 };
