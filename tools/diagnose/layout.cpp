@@ -140,7 +140,8 @@ std::vector<Reading> plausible_readings(const Sample& sample, const Subject& sub
     return !fits(given, reading.layout) || (subject.from && !fits(*subject.from, reading.layout));
   });
   if (readings.empty()) {
-    const bool may_be_pages = sample.shape.size() == 4 && given.tokens < sample.shape[0] * sample.shape[1];
+    const bool may_be_pages =
+        sample.shape.size() == 4 && sample.shape[0] > 1 && given.tokens < sample.shape[0] * sample.shape[1];
     fail(Code::SHAPE, "check",
          "positions must name one position per token but got " + std::to_string(given.tokens) + " for " + sample.name +
              ", whose dimensions are " + detail::shape_text(sample.shape) +

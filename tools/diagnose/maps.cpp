@@ -252,7 +252,7 @@ bool examine_maps(Examination& exam, const Asked& asked, const Reading& reading,
   if (!found) return false;
   exam.facts.layout = reading.word;
   exam.residual = residual;
-  exam.explained = exam.named = is_one_map;  // of several maps parts may say more
+  exam.explained = exam.named = is_one_map;  // parts may tell more than several maps do
   exam.findings = {std::move(*found)};
   return true;
 }
