@@ -199,16 +199,25 @@ Subject subject_by(const Request& request, const tools::Subject& question, const
   return one;
 }
 
-// A subject for each of the question's ropes whose positions fit. Throws as subject_by where none does.
+// A subject for each of the question's ropes whose positions fit, and where positions are given behind them for each
+// rope of another part that has a layer of that number. Throws as subject_by where no positions fit.
 std::vector<Subject> subjects_of(const Request& request, const tools::Subject& question, bool needs_positions) {
   std::vector<Subject> subjects;
   std::optional<Error> first;
-  for (const ModelRope* used : question.rivals.empty() ? std::vector{question.used} : question.rivals) {
+  const auto add = [&](const ModelRope* used, bool last_resort) {
     try {
       subjects.push_back(subject_by(request, question, used, needs_positions));
+      subjects.back().last_resort = last_resort;
     } catch (const Error& error) {  // positions of another rope's axes
       if (!first) first = error;
     }
+  };
+  for (const ModelRope* used : question.rivals.empty() ? std::vector{question.used} : question.rivals) add(used, false);
+  const bool has_parts = request.model && request.positions && question.layer && question.turns;
+  for (std::size_t i = 0; has_parts && !request.names_rope() && i < request.model->ropes.size(); ++i) {
+    const ModelRope& other = request.model->ropes[i];
+    const bool lists = std::ranges::find(other.layers, *question.layer) != other.layers.end();
+    if (lists && other.part != question.used->part) add(&other, true);
   }
   if (subjects.empty()) throw *first;
   return subjects;
@@ -325,7 +334,7 @@ const Subject& best_subject(const Call& call, const std::vector<const TensorPair
   const Subject* by = nullptr;
   std::optional<Error> first;
   for (const Subject& one : subjects) {
-    if (by != nullptr && wrongness(best) == 0) break;
+    if (by != nullptr && (one.last_resort || wrongness(best) == 0)) break;
     try {
       std::vector<NamedCheck> other = for_each_pair(call, pairs, one);
       if (by != nullptr && wrongness(other) >= wrongness(best)) continue;
@@ -442,7 +451,8 @@ std::vector<NamedCheck> answers(Call& call, const std::vector<TensorPair>& pairs
       add_blocks(call, asked, question, *by, best);
     }
     const bool open = question.turns && std::ranges::any_of(subjects, [&](const Subject& other) {
-                        return other.used != by->used && !are_alike(*other.used, *by->used, request.length);
+                        return !other.last_resort && !by->last_resort && other.used != by->used &&
+                               !are_alike(*other.used, *by->used, request.length);
                       });
     for (std::size_t i = 0; i < best.size(); ++i) {
       const std::size_t at = question.tensors[i];

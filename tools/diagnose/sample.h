@@ -27,6 +27,7 @@ struct Subject : tools::Subject {
   bool backward = false;                 // after is turned back, as a gradient, or an attention output of DeepSeek-V4
   bool turns_back = false;               // the model turns attention outputs back
   bool norm_behind = false;              // the model norms queries and keys behind the rotation
+  bool last_resort = false;              // another part has the layer too; tried where no other rope fits
   bool multiplied = false;               // queries must have the factor of their position, which they else may have
 };
 

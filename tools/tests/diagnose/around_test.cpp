@@ -108,6 +108,7 @@ TEST_P(Around, OtherRopesDoNotDisturb) {
   text.part = "text_config";
   tower.part = "vision_config";
   tower.coordinates = true;
+  text.layers = tower.layers = {0};  // a name without a part is the text's, unless the positions are the tower's
   for (int i = 0; i < 32; ++i) tower.rope.axis.push_back(static_cast<std::uint8_t>(i % 2));
   Model model{.model_type = {}, .parts = {{.path = "text_config"}, {.path = "vision_config"}}, .ropes = {text, tower}};
   std::vector<std::int64_t> places;
@@ -126,6 +127,8 @@ TEST_P(Around, OtherRopesDoNotDisturb) {
   const Request request = request_of(model, given);
   expect(check(request, "q", x, placed(0), GetParam()), Outcome::undecided, Cause::open_rope);
   expect(check(request, "q", x, placed(1), GetParam()), Outcome::differs, Cause::offset);
+  expect(check(request, "layers.0.q", x, placed(0), GetParam()), Outcome::equal);
+  expect(check(request, "layers.0.q", x, placed(1), GetParam()), Outcome::differs, Cause::offset);
 }
 
 // In 16 bits the slow pairs of width turn by less than their rounding: that says nothing of width's positions.
