@@ -1,4 +1,4 @@
-// Maps of pairs, where no rotation explains what a kernel does: 2 x 2 weights of each pair, by least squares.
+// Maps of pairs, where no rotation explains_pairs what a kernel does: 2 x 2 weights of each pair, by least squares.
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -10,7 +10,7 @@ namespace rotary::diagnose {
 
 namespace {
 
-constexpr double explains = 0.02;  // the relative residual; that of a wrong map is near 1
+constexpr double explains_pairs = 0.02;  // the relative residual; that of a wrong map is near 1
 constexpr std::int64_t most_rows = 256;
 
 // The entries of a map in the order uu, uv, vu, vv: y_u = uu x_u + uv x_v, y_v = vu x_u + vv x_v. Each is a sum of
@@ -31,7 +31,7 @@ constexpr NamedMap named_maps[] = {
 
 // visit(x, y, turn) for each pair of each head, of some rows where there are many.
 template <class Visit>
-void for_each_pair(const Sample& sample, const Layout& layout, const Block& block, const Motion& motion, Visit visit) {
+void visit_pairs(const Sample& sample, const Layout& layout, const Block& block, const Motion& motion, Visit visit) {
   const std::int64_t step = std::max<std::int64_t>(1, layout.batch * layout.tokens / most_rows);
   for_each_head(layout, [&](std::int64_t row, std::int64_t head, std::int64_t first) {
     for (int pair = 0; row % step == 0 && pair < block.pairs; ++pair)
@@ -50,7 +50,7 @@ Basis basis_of(Complex x, Complex turn) {
 }
 
 // The sums of the normal equations: products of the basis, and of it with y_u and y_v.
-struct Sums {
+struct NormalEquations {
   std::array<Basis, 6> products{};
   std::array<Basis, 2> with{};
   void add(const Basis& basis, Complex y) {
@@ -85,10 +85,10 @@ double tidy_weight(double weight) {
   return std::abs(weight - quarters) < 0.02 ? quarters : weight;
 }
 
-double residual_of(const Sample& sample, const Layout& layout, const Block& block, const Motion& motion,
-                   const Map& map) {
+double residual_of_map(const Sample& sample, const Layout& layout, const Block& block, const Motion& motion,
+                       const Map& map) {
   double off = 0, all = 0;
-  for_each_pair(sample, layout, block, motion, [&](Complex x, Complex y, Complex turn, std::int64_t, int) {
+  visit_pairs(sample, layout, block, motion, [&](Complex x, Complex y, Complex turn, std::int64_t, int) {
     const auto value = [&](const Entry& one) { return one[0] * turn.real() + one[1] * turn.imag() + one[2]; };
     off += square(value(map[0]) * x.real() + value(map[1]) * x.imag() - y.real()) +
            square(value(map[2]) * x.real() + value(map[3]) * x.imag() - y.imag());
@@ -121,16 +121,16 @@ std::string matrix_text(const std::array<std::string, 4>& entries) {
 
 std::optional<Finding> find_one_map(const Sample& sample, const Layout& layout, const Block& block,
                                     const Motion& motion, double& residual) {
-  Sums sums;
-  for_each_pair(sample, layout, block, motion,
-                [&](Complex x, Complex y, Complex turn, std::int64_t, int) { sums.add(basis_of(x, turn), y); });
+  NormalEquations sums;
+  visit_pairs(sample, layout, block, motion,
+              [&](Complex x, Complex y, Complex turn, std::int64_t, int) { sums.add(basis_of(x, turn), y); });
   Map map;
   for (std::size_t element = 0; element < 2; ++element) {
     const Basis weights = sums.solved(sums.with[element]);
     for (std::size_t i = 0; i < weights.size(); ++i) map[2 * element + i / 3][i % 3] = tidy_weight(weights[i]);
   }
-  const double off = residual_of(sample, layout, block, motion, map);
-  if (map == rotation || !(off < std::min(explains, residual))) return std::nullopt;
+  const double off = residual_of_map(sample, layout, block, motion, map);
+  if (map == rotation || !(off < std::min(explains_pairs, residual))) return std::nullopt;
   residual = off;
   const Number pairing{"pairing", name(block.kind)};
   const auto* known = std::ranges::find(named_maps, map, &NamedMap::map);
@@ -152,7 +152,7 @@ struct Maps {
 std::optional<Maps> maps_of(const Sample& sample, const Layout& layout, const Block& block, const Motion& motion) {
   const auto pairs = static_cast<std::size_t>(block.pairs);
   std::vector<std::array<TwoWeights, 2>> sums(static_cast<std::size_t>(layout.batch * layout.tokens) * pairs);
-  for_each_pair(sample, layout, block, motion, [&](Complex x, Complex y, Complex, std::int64_t row, int pair) {
+  visit_pairs(sample, layout, block, motion, [&](Complex x, Complex y, Complex, std::int64_t row, int pair) {
     auto& [of_u, of_v] = sums[static_cast<std::size_t>(row) * pairs + static_cast<std::size_t>(pair)];
     of_u.add(x.real(), x.imag(), y.real());
     of_v.add(x.real(), x.imag(), y.imag());
@@ -173,7 +173,7 @@ std::optional<Maps> maps_of(const Sample& sample, const Layout& layout, const Bl
     off += std::max(0.0, u.off()) + std::max(0.0, v.off());
     all += u.nn + v.nn;
   }
-  return off < square(explains) * all ? std::optional(maps) : std::nullopt;
+  return off < square(explains_pairs) * all ? std::optional(maps) : std::nullopt;
 }
 
 // How many pairs further the table has an entry that is wrong, the same for all pairs; 0: it is in no such place.
