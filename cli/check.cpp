@@ -31,6 +31,7 @@ struct Options {
   Source source;
   diagnose::Request request;
   std::string before, after;
+  std::optional<PositionSet> to;  // another word for --positions, beside --from
   std::vector<std::string> tensors;
   bool details = false;
   unsigned threads = 0;  // all cores
@@ -58,15 +59,15 @@ bool says_itself(const NamedCheck& one) {
   return one.outcome == Outcome::undecided || (one.checked.layout.empty() && !one.checked.first);
 }
 
-std::string text_of(const NamedCheck& one) {
+std::string check_text(const NamedCheck& one) {
   const std::string text = std::string(name(one.outcome)) + ": ";
-  if (says_itself(one)) return text + printable(one.sentence);
+  if (says_itself(one)) return text + printable(one.sentence) + (one.note.empty() ? "" : "; " + one.note);
   if (one.outcome == Outcome::equal) return text + label(one.name) + " (" + found_text(one) + ")";
   if (!one.checked.first) {
     return text + label(one.name) + ", though every element is within its rounding (" + error_text(one.checked) +
            "): together they are off";
   }
-  const diagnose::Place& first = *one.checked.first;
+  const diagnose::ElementIndex& first = *one.checked.first;
   return text + label(one.name) + ", " + error_text(one.checked) + "; first at " +
          (first.batch > 0 ? "batch " + std::to_string(first.batch) + ", " : "") + "token " +
          std::to_string(first.token) + ", head " + std::to_string(first.head) + ", " +
@@ -102,13 +103,13 @@ void print(const diagnose::CheckResult& result) {
     std::cout << "equal: " << joined(names) << " rotated as the config asks (" << found_text(*most) << ")\n";
   }
   for (const NamedCheck& one : checks) {
-    if (!together || says_itself(one)) std::cout << text_of(one) << '\n';
+    if (!together || says_itself(one)) std::cout << check_text(one) << '\n';
   }
   if (layers) std::cout << summary_of(checks) << '\n';
   if (result.equal() && result.power.tokens > 0) std::cout << result.power.sentence() << '\n';
   const bool found = result.diagnosed.all.verdict != diagnose::Verdict::as_configured;
-  const bool said = checks.size() == 1 && says_itself(checks[0]);
-  if (found && !said && result.outcome() != Outcome::undecided)
+  const bool is_printed = checks.size() == 1 && says_itself(checks[0]);
+  if (found && !is_printed && result.outcome() != Outcome::undecided)
     std::cout << printable(result.diagnosed.all.sentence) << '\n';
 }
 
@@ -126,7 +127,7 @@ std::string block_text(const diagnose::Facts& facts) {
 }
 
 // "begin at 3, step 1"; of positions that do not rise evenly the list.
-std::string text_of_positions(const nlohmann::ordered_json& positions) {
+std::string positions_text(const nlohmann::ordered_json& positions) {
   if (positions.is_null()) return "";
   if (!positions.is_object()) return short_text(positions.dump());
   return "begin at " + positions.at("offset").dump() + ", step " + positions.at("step").dump();
@@ -135,7 +136,7 @@ std::string text_of_positions(const nlohmann::ordered_json& positions) {
 // The facts of one tensor, a line each.
 std::string facts_text(const std::string& tensor, const diagnose::Diagnosis& one) {
   const diagnose::Facts& facts = one.facts;
-  const nlohmann::ordered_json positions = diagnose::json_of_positions(facts.positions);
+  const nlohmann::ordered_json positions = diagnose::positions_json(facts.positions);
   const auto number = [](const std::optional<double>& value, int digits) {
     return value ? significant(*value, digits) : "";
   };
@@ -147,7 +148,7 @@ std::string facts_text(const std::string& tensor, const diagnose::Diagnosis& one
                              {"pairing", detail::with_familiar_name(facts.pairing.value_or(""))},
                              {"direction", facts.clockwise ? *facts.clockwise ? "clockwise" : "counterclockwise" : ""},
                              {"rotated block", block_text(facts)},
-                             {"positions", text_of_positions(positions)},
+                             {"positions", positions_text(positions)},
                              {"inv_freq", speeds},
                              {"base", number(facts.base, 10)},
                              {"scaling", facts.scaling ? scaling_text(*facts.scaling) : ""},
@@ -180,6 +181,7 @@ std::vector<diagnose::TensorPair> read(Options& options) {
   }
   const Source& source = options.source;
   static_cast<Choice&>(request) = source;
+  if (options.to) request.positions = options.to;
   if (!source.config.empty() || source.base || !source.inv_freq.empty())
     request.model = read_model(source, source.head_dim.value_or(tools::last_dimension(pairs.front().before)));
   return pairs;
@@ -242,6 +244,10 @@ void add(Command& command, bool without_verdict) {
   command.option("--threads", options->threads);
   command.option("--tolerance", options->request.tolerance);
   command.option("--rotated", options->request.rotated);
+  command.option("--from", options->request.from, written_positions);
+  command.option("--to", options->to, written_positions);
+  command.option("--backward", options->request.backward);
+  command.option("--query-scale", options->source.query_scale);
   command.runs([=] { run(*options, without_verdict); });
 }
 

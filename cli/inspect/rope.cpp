@@ -110,7 +110,7 @@ Json rope_json(const RopeView& view) {
                {"direction", direction(used.rope)},
                {"base", used.rope.inv_freq.empty() ? Json(used.rope.base) : Json(nullptr)},
                {"scaling", name(used.rope.scaling)},
-               {"scaling_parameters", diagnose::json_of_fields(used.rope.scaling)},
+               {"scaling_parameters", diagnose::fields_json(used.rope.scaling)},
                {"attention_factor", view.frequencies.attention_factor},
                {"softmax_factor", used.softmax_factor},
                {"inv_freq", std::move(inv_freq)},

@@ -255,8 +255,13 @@ class PartReader {
 
   void add_part(Pairing pairing) {
     ModelPart& whole = part_.add_to_model(static_cast<int>(layers_.size()));
+    whole.norm_behind = part_.family.norm_behind;
+    whole.turns_back = part_.family.turns_back;
     if (!ropes_.empty()) {
       whole.indexer = indexer_of(part_, pairing);
+      const Json* latent = is_mla(part_) ? part_.keys.peek("kv_lora_rank") : nullptr;
+      if (latent != nullptr && latent->is_number_integer())
+        whole.latent = static_cast<int>(std::clamp<std::int64_t>(latent->get<std::int64_t>(), 0, max_head_dim));
       whole.context = context_length(part_.keys).value_or(0);
     }
     const bool typed =

@@ -213,6 +213,8 @@ struct Family {
   bool sections_are_weights = false;  // pairs are divided in proportion to the sections
   Fraction fraction = Fraction::rope_block;
   Learned learned = {};
+  bool norm_behind = false;  // ModelPart::norm_behind
+  bool turns_back = false;   // ModelPart::turns_back
 };
 
 // A sub-config with a rope, and the model_type that its parent uses if the file names none.

@@ -74,7 +74,7 @@ ROTARY_COLUMNS(Family, pairing, shape, context, prefix, base, partial, reads_par
                tower, mla, rope_parameters, pattern, rule, turns_where, old, sliding_base, base_key, sliding_base_key,
                partial_key, dim_key, dim, pairing_key, harmless, remark, quirk, attention, unusable, null_head_dim,
                width_key, scaling_key, lists_bases, yarn_is_longrope, alpha_is_ntk, sections_are_weights, fraction,
-               learned)
+               learned, norm_behind, turns_back)
 ROTARY_COLUMNS(Child, type, shape, base, merged, always)
 ROTARY_COLUMNS(PositionFacts, variant, image, video, audio, start, end, order, first, class_token, frame_axis,
                grid_of_blocks, fixed_grid, width_first, clip, inside, merge_key, side_key, patch_key, merge, side,

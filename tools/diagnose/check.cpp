@@ -114,7 +114,7 @@ void hold_heads(const Sample& sample, const Layout& layout, const Block& block, 
   std::vector<Element> elements;
   for (std::int64_t row = begin; row < end; ++row) {
     for (std::int64_t head = 0; head < layout.heads; ++head) {
-      Place place{row / layout.tokens, row % layout.tokens, head, 0, std::nullopt};
+      ElementIndex place{row / layout.tokens, row % layout.tokens, head, 0, std::nullopt};
       const std::int64_t first = at(layout, place.batch, place.token, head);
       const auto x = [values = sample.x(first)](int element) { return values[static_cast<std::size_t>(element)]; };
       const auto y = [values = sample.y(first)](int element) { return values[static_cast<std::size_t>(element)]; };
@@ -126,7 +126,7 @@ void hold_heads(const Sample& sample, const Layout& layout, const Block& block, 
         const auto [to_u, to_v] = block.output(pair);
         const Complex by = turn[static_cast<std::size_t>(pair)];
         const double a = x(u) * by.real() - x(v) * by.imag(), b = x(v) * by.real() + x(u) * by.imag();
-        const double norm = std::hypot(a, b), steps = steps_of(pair, motion.size(row, motion.of(head, pair)));
+        const double norm = std::hypot(a, b), steps = steps_of(pair, motion.computed(row, motion.of(head, pair)));
         place.pair = pair;
         for (const auto& [element, wanted] : {std::pair(to_u, a), {to_v, b}}) {
           place.element = element;
@@ -198,10 +198,12 @@ void refuse_not_finite(const Sample& sample, const TensorPair& pair, const Layou
 
 NamedCheck judge(const TensorPair& pair, const Subject& subject, std::optional<double> tolerance,
                  const std::vector<const ModelRope*>& others) {
-  Sample sample = sample_of(pair.before, pair.after, subject);
+  const Sample given = sample_of(pair.before, pair.after, subject);
   subject.step();
-  std::vector<Reading> readings = readings_of(sample, subject);
-  refuse_not_finite(sample, pair, readings.front().layout);
+  std::vector<Reading> readings = readings_of(given, subject);
+  refuse_not_finite(given, pair, readings.front().layout);
+  Around around = without_steps_around(given, subject);
+  Sample& sample = around.as_asked;
   std::vector<Compared> all = compare_by_all(sample, readings, subject, tolerance);
   subject.step();
   std::size_t best = best_of(all);
@@ -217,7 +219,8 @@ NamedCheck judge(const TensorPair& pair, const Subject& subject, std::optional<d
   Subject as_likeliest = subject;
   if (all[best].checked.equal) as_likeliest.layout = likeliest.word;
   bring_near_1(sample);
-  NamedCheck result{{pair.name, diagnose(sample, as_likeliest, all)}, all[best].checked};
+  bring_near_1(around.as_found);
+  NamedCheck result{{pair.name, diagnose(around, as_likeliest, all)}, all[best].checked};
   if (!result.checked.equal && result.diagnosis.verdict == Verdict::as_configured) {  // by the rounding of its before
     if (sample.before_unit > sample.unit) sample = sample.loosened();
     all = compare_by_all(sample, readings, subject, tolerance);
@@ -230,6 +233,7 @@ NamedCheck judge(const TensorPair& pair, const Subject& subject, std::optional<d
     }
   }
   result.outcome = outcome_of(result.checked, result.diagnosis, tolerance.has_value());
+  if (result.outcome == Outcome::equal) result.remarks = around.remarks;
   if (const std::optional<Cause> nothing = emptiness(sample, all[best])) {
     result.outcome = Outcome::undecided;
     result.remarks = {finding(*nothing)};
@@ -239,7 +243,10 @@ NamedCheck judge(const TensorPair& pair, const Subject& subject, std::optional<d
     const bool as_shard = likeliest.layout.heads > readings[best].layout.heads;
     if (as_shard) result.remarks[0].numbers.push_back({"shard", true});
   } else if (ambiguous && result.outcome == Outcome::equal) {
-    result.remarks = {finding(Cause::other_layout, {{"layout", other->word}})};
+    result.remarks.push_back(finding(Cause::other_layout, {{"layout", other->word}}));
+  } else if (around.open && result.outcome == Outcome::equal) {
+    result.outcome = Outcome::undecided;
+    result.remarks = {*around.open};
   }
   if (result.outcome == Outcome::equal) {
     const Asked& asked = all[best].asked;
@@ -253,15 +260,19 @@ NamedCheck judge_still(const TensorPair& pair, const Subject& subject, std::opti
   const Number reason =
       subject.role == Role::v ? Number{"value", true} : Number{"layer", number(subject.layer.value_or(0))};
   const bool fits = tools::fits_width(pair.before, *subject.used);  // the values of MLA are narrower
-  Sample sample = sample_as_given(pair.before, pair.after, fits ? subject.head_dim_of(pair.before) : 0);
-  const Reading reading = readings_of(sample, subject).front();
-  refuse_not_finite(sample, pair, reading.layout);
-  NamedCheck result{{pair.name, {}}, compare_rows(sample, reading.layout, {}, {}, tolerance).checked};
+  const Sample given = sample_as_given(pair.before, pair.after, fits ? subject.head_dim_of(pair.before) : 0);
+  const Reading reading = readings_of(given, subject).front();
+  refuse_not_finite(given, pair, reading.layout);
+  Around around = fits ? without_steps_around(given, subject) : Around{given, given};
+  Sample& sample = around.as_found;
+  NamedCheck result{{pair.name, {}}, compare_rows(around.as_asked, reading.layout, {}, {}, tolerance).checked};
   result.checked.layout = reading.word;
   Finding found = finding(Cause::not_to_rotate, {reason});
-  if (result.checked.equal) {
+  const bool is_still = compare_rows(sample, reading.layout, {}, {}, tolerance).checked.equal;
+  if (is_still) {
     result.diagnosis.facts.layout = reading.word;
-    result.diagnosis.verdict = Verdict::as_configured;
+    result.diagnosis.verdict = around.fault ? around.fault->verdict : Verdict::as_configured;
+    if (around.fault) found = *around.fault;
   } else {
     bring_near_1(sample);
     result.diagnosis = diagnose(sample, subject);
@@ -273,6 +284,7 @@ NamedCheck judge_still(const TensorPair& pair, const Subject& subject, std::opti
   }
   result.diagnosis.found = {std::move(found)};
   result.outcome = outcome_of(result.checked, result.diagnosis, tolerance.has_value());
+  if (result.outcome == Outcome::equal) result.remarks = around.remarks;
   if (all_zero(sample.before) && result.checked.equal) {
     result.outcome = Outcome::undecided;
     result.remarks = {finding(Cause::zeros)};

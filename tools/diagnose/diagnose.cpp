@@ -17,7 +17,9 @@ namespace {
 // Whether the rope would move anything: not at position 0.
 bool would_move(const Examination& exam) {
   const Layout layout = plausible_readings(exam.sample, exam.subject).front().layout;
-  return std::ranges::any_of(expected_positions(layout, exam.subject), [](const std::vector<double>& positions) {
+  const auto asked = expected_positions(layout, exam.subject);
+  if (exam.subject.from) return rows_of(*exam.subject.from, layout, exam.subject) != asked;
+  return std::ranges::any_of(asked, [](const std::vector<double>& positions) {
     return std::ranges::any_of(positions, [](double position) { return position != 0; });
   });
 }
@@ -37,7 +39,7 @@ void examine_unchanged(Examination& exam) {
     std::vector<Number> numbers;
     if (!exam.sample.noisy()) numbers.push_back({"exact", true});
     const bool away = std::ranges::none_of(asked, [](double position) { return position == 0; });
-    if (away) numbers.push_back({"asked", asked[0], 10});
+    if (away && !exam.subject.from) numbers.push_back({"asked", asked[0], 10});
     exam.find(Cause::not_rotated, std::move(numbers));
   }
 }
@@ -208,8 +210,8 @@ const char* name(Verdict verdict) noexcept {
 
 void Examination::set_pairing() {
   const bool one_alone = search.found.size() < 2;
-  const auto told_apart = [&] { return !alike(sample, search.found[0].misfit, search.found[1].misfit); };
-  if (one_alone || (turns.block.pairs > 1 && told_apart())) facts.pairing = diagnose::name(turns.block.kind);
+  const auto are_apart = [&] { return !alike(sample, search.found[0].misfit, search.found[1].misfit); };
+  if (one_alone || (turns.block.pairs > 1 && are_apart())) facts.pairing = diagnose::name(turns.block.kind);
 }
 
 void Examination::set_positions(const std::vector<double>& position) {
@@ -359,8 +361,8 @@ Diagnosis diagnose(const Sample& all, const Subject& subject, const std::vector<
   if (!all.finite || !asked_block(subject, all.head_dim)) return answer(all, subject).diagnosis;
   const Reading reading = longest_reading(all, subject);
   if (reading.layout.tokens <= few_tokens) return answer(all, subject).diagnosis;
-  const auto made = std::ranges::find(known, reading.word, [](const Compared& one) { return one.reading.word; });
-  const Compared compared = made != known.end() ? *made : compare(all, reading, subject, std::nullopt);
+  const auto same = std::ranges::find(known, reading.word, [](const Compared& one) { return one.reading.word; });
+  const Compared compared = same != known.end() ? *same : compare(all, reading, subject, std::nullopt);
   Piece piece = all_of(reading.layout);
   piece[1] = some_tokens(reading.layout, compared.wrong);
   auto [some, subject_of_some] = cut(all, subject, reading, compared.asked, piece);
@@ -373,11 +375,23 @@ Diagnosis diagnose(const Sample& all, const Subject& subject, const std::vector<
   return every.explained ? every.diagnosis : of_some.diagnosis;
 }
 
+Diagnosis diagnose(const Around& around, const Subject& subject, const std::vector<Compared>& known) {
+  Diagnosis one = diagnose(around.as_found, subject, around.fault ? std::vector<Compared>{} : known);
+  if (around.fault) {
+    const bool alone = one.verdict == Verdict::as_configured;
+    if (alone) one.verdict = around.fault->verdict;
+    one.found.insert(alone ? one.found.erase(one.found.begin()) : one.found.end(), *around.fault);
+  } else if (one.verdict != Verdict::as_configured) {
+    std::ranges::copy(around.remarks, std::back_inserter(one.found));
+  }
+  return one;
+}
+
 Diagnosis diagnose_pair(const Tensor& before, const Tensor& after, const Subject& subject) {
-  Sample sample = sample_of(before, after, subject);
-  bring_near_1(sample);
+  Around around = without_steps_around(sample_of(before, after, subject), subject);
+  bring_near_1(around.as_found);
   subject.step();
-  return diagnose(sample, subject);
+  return diagnose(around, subject);
 }
 
 }  // namespace rotary::diagnose

@@ -36,6 +36,18 @@ Answer answer_as_one(const Sample&, const Subject&);  // parts not looked at, wi
 // tried even where none of them is as asked.
 std::optional<Answer> answer_by_parts(const Sample&, const Subject&, int depth, bool apart);
 
+// A sample without the steps of the model around the rotation (around.cpp).
+struct Around {
+  Sample as_asked;                    // without the steps that are asked
+  Sample as_found;                    // without the steps that are found in the data
+  std::vector<Finding> remarks = {};  // the steps that are as the model asks
+  std::optional<Finding> fault = {};  // a step that is not
+  std::optional<Finding> open = {};   // a step that is asked, missing, and may come behind the dump
+};
+Around without_steps_around(const Sample&, const Subject&);
+// The sample in front of a norm of each head behind the rotation; empty where there is no such norm.
+std::optional<Sample> without_norm_behind(const Sample&, const Reading&, const Subject&);
+
 // Compares after with before rotated as the subject's rope asks, which must be there, in double precision, diagnoses
 // the same data, and says what follows from both: see diagnose::check. In the layout of the subject; without one in
 // that which the rope's heads fit, and of several in the first without a difference. Throws as diagnose, and TENSOR for
@@ -100,6 +112,8 @@ struct Examination {
 std::vector<Reading> plausible_readings(const Sample&, const Subject&);
 // The readings that are as likely as the first.
 std::vector<Reading> likeliest_readings(const Sample&, const Subject&);
+// Per axis the position of each row of the layout.
+std::vector<std::vector<double>> rows_of(const PositionSet&, const Layout&, const Subject&);
 std::vector<std::vector<double>> expected_positions(const Layout&, const Subject&);
 // The dimensions of which the turns do not depend on the head; fills turns, expected, factor and facts. False: none.
 bool find_layout(Examination&);
@@ -114,6 +128,8 @@ struct Asked {
   Frequencies frequencies;
   Motion motion;  // at the expected positions
   Fit fit = {};   // how the motion fits, while a tensor is examined
+  // The attention factor that the tensor before has already: of one that is not rotated 1.
+  double factor_before() const noexcept { return motion.from.empty() ? 1 : frequencies.attention_factor; }
 };
 Asked ask(const Subject&, const Block&, const Layout&, const std::vector<std::vector<double>>& expected);
 Asked ask(const Subject&, const Block&, const Layout&);  // at its expected positions
@@ -131,7 +147,7 @@ std::pair<Sample, Subject> cut(const Sample&, const Subject&, const Reading&, co
 
 // An element after beside what is asked of it.
 struct Element {
-  Place place;
+  ElementIndex place;
   double wanted = 0, after = 0;
   double norm = 0;     // the pair's
   double allowed = 0;  // the largest difference that rounding explains
@@ -160,6 +176,9 @@ struct Compared : Comparison {  // by a reading
 Compared compare(const Sample&, const Reading&, const Subject&, std::optional<double> tolerance);
 // Diagnoses some tokens first where there are many. known: comparisons that were made.
 Diagnosis diagnose(const Sample&, const Subject&, const std::vector<Compared>& known = {});
+// Diagnoses the sample as it was found, and adds what was found around the rotation. known: comparisons of the sample
+// as it is asked.
+Diagnosis diagnose(const Around&, const Subject&, const std::vector<Compared>& known = {});
 
 // The faults that turns which are as asked would have shown.
 Power power_of(const Turns&, const Asked&, bool pairing_shows, const std::vector<const ModelRope*>& others);
@@ -167,6 +186,8 @@ Power common_power(const std::vector<NamedCheck>&);  // the faults that each of 
 
 // A fault after which no pairing keeps the norms, where one is known.
 void examine_composites(Examination&);
+// A map of pairs that is no rotation, as with a table that is wrong. residual: what the asked rotation leaves.
+bool examine_maps(Examination&, const Asked&, const Reading&, double residual);
 void examine_with_rope(Examination&);
 void examine_without_rope(Examination&);
 
@@ -187,6 +208,7 @@ struct Pattern {
 Pattern pattern_of(std::vector<double> position, const std::vector<double>& expected, std::int64_t batch,
                    std::vector<double> error = {}, bool mirrored = false);
 Finding find_offset(double found, double asked);
+inline constexpr double far_positions = 0x1p24;  // from here on float32 does not hold every whole number
 // How much better other explains the turns than asked does, as a quotient of mean squares, where the two differ and the
 // elements move by more than their rounding. as_other: of the turns as they would be if `other` had made them.
 double advantage(const Turns&, const Motion& asked, const Motion& other, bool as_other = false);

@@ -1,4 +1,4 @@
-// A row for each cause: its verdict and its sentence; and what is said of findings.
+// A row for each cause: its verdict and its sentence; and the sentences and the JSON of findings.
 #include "findings.h"
 
 #include <algorithm>
@@ -97,6 +97,10 @@ constexpr Row cause_rows[] = {
     ROW(factor_twice, attention_factor, "{multiplied} by the attention factor twice, {found}; the model asks {asked}"),
     ROW(factor, attention_factor, "{multiplied} by {found}; the model asks {asked}< ([it is|they are] "
         "divided by the root of head_dim too{root})>"),
+    ROW(query_factor_left_out, attention_factor, "[is|are] not multiplied by the factor of queries at [its|their] "
+        "positions, {factor}, which the model asks"),
+    ROW(query_factor_twice, attention_factor, "{multiplied} by the factor of queries at [its|their] positions twice, "
+        "{found}; the model asks {factor}"),
     ROW(coarse_table, precision, "{rotated} with coarse angles: cos and sin are rounded to {type}{evidence}"),
     ROW(coarse_inv_freq, precision, "{rotated} with coarse angles: inv_freq is rounded to {type}{evidence}"),
     ROW(coarse_angles, precision, "{rotated} with coarse angles: the angles are rounded to {type}{evidence}"),
@@ -119,6 +123,11 @@ constexpr Row cause_rows[] = {
     ROW(mirrored, direction, "[is|are] not rotated but mirrored: the minus sign is missing in the first element of "
         "each pair, in the {pairing} pairing"),
     ROW(sin_cos_exchanged, direction, "{rotated} with sin and cos exchanged, in the {pairing} pairing"),
+    ROW(map, direction, "[is|are] not rotated: each pair is mapped by {map}, in the {pairing} pairing, where a "
+        "rotation has {rotation} of its cos and sin"),
+    ROW(map_of_pairs, direction, "[is|are] not rotated in pairs {pairs}: pair {pair} at token {token} is mapped by "
+        "{found}, in the {pairing} pairing, where the rotation has {asked}<; {entry} is that of {further} pairs "
+        "further, in every pair>"),
     ROW(offset, offset, "{at} begin at {found} instead of {asked}, <{late} too far><{early} too "
         "early>{on_axis}{evidence}"),
     ROW(constant_position, positions, "{at} are {found} for every token{on_axis}{evidence}"),
@@ -188,6 +197,10 @@ constexpr Row cause_rows[] = {
     ROW(before_norm, elements, "before was taken in front of the norm of queries and keys (q_norm, k_norm<, a "
         "LayerNorm{mean}>) and after behind it: each {unit} differs by another factor, and each element by a weight; "
         "dump both behind it", Join::colon, "behind the norm"),
+    ROW(norm_in_front, elements, "[is|are] normed in front of the rotation, with a weight of each element; the model "
+        "norms queries and keys behind it", Join::clause, "behind that norm"),
+    ROW(norm_behind, elements, "[is|are] normed behind the rotation, with a weight of each element; the model norms "
+        "queries and keys in front of it, or not at all", Join::clause, "in front of that norm"),
     ROW(factors, elements, "{multiplied} by another factor in each head of each token, as by scales that were left "
         "out", Join::clause, "but for that"),
     ROW(still_elements_zero, elements, "[is|are] zero in elements "
@@ -230,6 +243,15 @@ constexpr Row cause_rows[] = {
     ROW(open_rope, cannot_tell, "{rotated} as {rope} asks, and nothing says that it is the rope of [its layer|their "
         "layers]: --layer or --rope says which"),
     ROW(other_layout, as_configured, "{layout} has the same shape", Join::tail),
+    ROW(query_factor_open, cannot_tell, "{rotated} as the config asks, and not multiplied by the model's factor of "
+        "queries, {factor} at [its|their] positions: after was taken in front of that step, or the step is missing; "
+        "--query-scale asks for it"),
+    ROW(query_factor, as_configured, "multiplied by the model's factor of queries, {factor} at [its|their] "
+        "positions", Join::tail),
+    ROW(norm_behind_asked, as_configured, "after was taken behind the model's norm, whose weights were found in the "
+        "data", Join::tail),
+    ROW(still_block, as_configured, "elements {first} to {last} are as before: another rope turns them, and --rope "
+        "names one alone", Join::tail),
 };
 #undef ROW
 
@@ -260,7 +282,7 @@ constexpr const char* scores_of_both = "both have it, so their scores are the sa
 constexpr bool is_in_order() {
   std::size_t i = 0;
   while (i < std::size(cause_rows) && cause_rows[i].cause == static_cast<Cause>(i)) ++i;
-  return i == std::size(cause_rows) && i == static_cast<std::size_t>(Cause::other_layout) + 1;
+  return i == std::size(cause_rows) && i == static_cast<std::size_t>(Cause::still_block) + 1;
 }
 static_assert(is_in_order(), "a row for each cause, in the order of the enumeration");
 
@@ -272,7 +294,7 @@ const Row& row_of(const Finding& one) { return cause_rows[static_cast<std::size_
 
 // ---- numbers and places as text ------------------------------------------------------------------
 
-std::string text_of(double value, int digits) {
+std::string number_text(double value, int digits) {
   if (digits > 0) return detail::significant(value, digits);
   if (value == std::floor(value) && std::abs(value) < 1e15) return std::to_string(static_cast<std::int64_t>(value));
   std::string text = std::to_string(value);
@@ -297,7 +319,7 @@ std::string words_of(const Scaling& scaling) {
   return std::string("the scaling ") + name(scaling) + (values.empty() ? "" : " (" + list_of(values, ", ") + ")");
 }
 
-std::string text_of(const NamedRope& rope) {
+std::string rope_text(const NamedRope& rope) {
   std::string text = rope.base ? "base " + detail::significant(*rope.base, 10) : "";
   if (!rope.scaling) return text;
   if (rope.base) text += " and ";
@@ -310,21 +332,21 @@ std::string text_of(const NamedRope& rope) {
   return text + (rope.length == 0 ? "" : " for " + std::to_string(rope.length) + " tokens");
 }
 
-std::string text_of(const Number& number) {
-  const auto text_of_value = [&](const auto& value) -> std::string {
+std::string value_text(const Number& number) {
+  const auto text_of_any = [&](const auto& value) -> std::string {
     using Value = std::decay_t<decltype(value)>;
     if constexpr (std::is_same_v<Value, bool>) return "";
-    if constexpr (std::is_same_v<Value, double>) return text_of(value, number.digits);
+    if constexpr (std::is_same_v<Value, double>) return number_text(value, number.digits);
     if constexpr (std::is_same_v<Value, std::string>) return detail::with_familiar_name(value);
     if constexpr (std::is_same_v<Value, std::vector<std::int64_t>>) return ranges(value);
-    if constexpr (std::is_same_v<Value, NamedRope>) return text_of(value);
+    if constexpr (std::is_same_v<Value, NamedRope>) return rope_text(value);
     std::vector<std::string> texts;
     if constexpr (std::is_same_v<Value, std::vector<double>>) {
-      for (const double one : value) texts.push_back(text_of(one, number.digits));
+      for (const double one : value) texts.push_back(number_text(one, number.digits));
     }
     return list_of(texts, ", ");
   };
-  return std::visit(text_of_value, number.value);
+  return std::visit(text_of_any, number.value);
 }
 
 // The places of a finding that its sentence does not name itself: "batch row 1, tokens 0-15".
@@ -387,7 +409,7 @@ class Filler {
       text += value;
       return true;
     };
-    if (number != finding_.numbers.end()) return add(text_of(*number));
+    if (number != finding_.numbers.end()) return add(value_text(*number));
     if (key == "scores") return add(both_ ? scores_of_both : scores_of_one);
     if (key == "place") return add(place_of(finding_.where, names_none));
     if (key == "pairs") return add(ranges(finding_.where.pairs));
@@ -410,25 +432,25 @@ bool are_equal(const Number& a, const Number& b) {
 }
 
 // The number with the digits that its sentence has.
-Json json_of(const Number& number) {
-  const auto json_of_value = [&](const auto& value) -> Json {
+Json value_json(const Number& number) {
+  const auto json_of_any = [&](const auto& value) -> Json {
     using Value = std::decay_t<decltype(value)>;
     if constexpr (std::is_same_v<Value, double>) {
       if (value == std::floor(value) && std::abs(value) < 1e15) return static_cast<std::int64_t>(value);
       const bool shown = number.digits > 0 && std::isfinite(value);
-      return files::finite_or_null(shown ? std::stod(text_of(value, number.digits)) : value);
+      return files::finite_or_null(shown ? std::stod(number_text(value, number.digits)) : value);
     } else if constexpr (std::is_same_v<Value, NamedRope>) {
       Json json;
       if (value.base) json["base"] = *value.base;
       if (value.scaling) json["scaling"] = rotary::name(*value.scaling);
-      if (value.scaling) json["scaling_parameters"] = json_of_fields(*value.scaling);
+      if (value.scaling) json["scaling_parameters"] = fields_json(*value.scaling);
       if (value.length > 0) json["length"] = value.length;
       return json;
     } else {
       return value;
     }
   };
-  return std::visit(json_of_value, number.value);
+  return std::visit(json_of_any, number.value);
 }
 
 }  // namespace
@@ -485,9 +507,9 @@ std::string render(const std::vector<std::string>& names, const std::vector<Find
   std::string last_place;
   for (const Finding& one : found) {
     const Row& row = row_of(one);
-    const std::string said = Filler(one, many, both).filled(row.sentence);
+    const std::string clause = Filler(one, many, both).filled(row.sentence);
     if (is_remark(row)) {
-      text += (row.join == Join::tail ? "; " : "") + said;
+      text += (row.join == Join::tail ? "; " : "") + clause;
       continue;
     }
     const std::string place = place_of(one.where, row.names);
@@ -503,7 +525,7 @@ std::string render(const std::vector<std::string>& names, const std::vector<Find
     } else {
       text += std::string("; ") + last->next + (many ? " they" : " it");
     }
-    text += (elsewhere && !place.empty() ? " in " + place : "") + sign_of(row.join) + begin_of(row.join) + said;
+    text += (elsewhere && !place.empty() ? " in " + place : "") + sign_of(row.join) + begin_of(row.join) + clause;
     last = &row;
     last_place = place;
   }
@@ -522,12 +544,12 @@ std::string ranges(const std::vector<std::int64_t>& rising) {
   return text;
 }
 
-Json json_of(const Finding& one) {
+Json finding_json(const Finding& one) {
   Json json;
   json["verdict"] = name(one.verdict);
   json["cause"] = name(one.cause);
   json["numbers"] = Json::object();
-  for (const Number& number : one.numbers) json["numbers"][number.name] = json_of(number);
+  for (const Number& number : one.numbers) json["numbers"][number.name] = value_json(number);
   json["where"] = Json::object();
   for (const auto& [place, some] : {std::pair("rows", &one.where.rows),
                                     {"heads", &one.where.heads},

@@ -34,9 +34,9 @@ std::string render(const Finding&);
 std::string fill(const char* sentence, const Finding&);
 std::string ranges(const std::vector<std::int64_t>& rising);  // "0-15, 17" for 0, 1, ..., 15, 17
 
-nlohmann::ordered_json json_of(const Finding&);
+nlohmann::ordered_json finding_json(const Finding&);
 // {"offset": n, "step": s} for positions that rise evenly, else a list; rows of lists where the rows differ.
-nlohmann::ordered_json json_of_positions(const std::vector<std::vector<double>>& rows);
-nlohmann::ordered_json json_of_fields(const Scaling&);  // every value by its name; null: not given
+nlohmann::ordered_json positions_json(const std::vector<std::vector<double>>& rows);
+nlohmann::ordered_json fields_json(const Scaling&);  // every value by its name; null: not given
 
 }  // namespace rotary::diagnose

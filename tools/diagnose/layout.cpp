@@ -132,15 +132,21 @@ std::vector<Reading> plausible_readings(const Sample& sample, const Subject& sub
     }
   }
   const PositionSet given = positions_of(subject);
+  const auto fits = [](const PositionSet& set, const Layout& layout) {
+    if (set.open_from) return set.tokens <= layout.tokens;
+    return set.tokens == layout.tokens && (set.batch == 1 || set.batch == layout.batch);
+  };
   std::erase_if(readings, [&](const Reading& reading) {
-    const auto& [batch, tokens] = std::pair(reading.layout.batch, reading.layout.tokens);
-    if (given.open_from) return given.tokens > tokens;
-    return given.tokens != tokens || (given.batch != 1 && given.batch != batch);
+    return !fits(given, reading.layout) || (subject.from && !fits(*subject.from, reading.layout));
   });
   if (readings.empty()) {
+    const bool may_be_pages =
+        sample.shape.size() == 4 && sample.shape[0] > 1 && given.tokens < sample.shape[0] * sample.shape[1];
     fail(Code::SHAPE, "check",
          "positions must name one position per token but got " + std::to_string(given.tokens) + " for " + sample.name +
-             ", whose dimensions are " + detail::shape_text(sample.shape));
+             ", whose dimensions are " + detail::shape_text(sample.shape) +
+             (may_be_pages ? ": of pages of a cache take the tokens out, x.reshape(-1, *x.shape[2:])[slots] in numpy"
+                           : ""));
   }
   std::ranges::stable_sort(readings, std::greater(),
                            [&](const Reading& reading) { return subject.plausibility(reading.layout); });
@@ -154,16 +160,19 @@ std::vector<Reading> likeliest_readings(const Sample& sample, const Subject& sub
   return readings;
 }
 
-std::vector<std::vector<double>> expected_positions(const Layout& layout, const Subject& subject) {
-  const PositionSet given = positions_of(subject);
+std::vector<std::vector<double>> rows_of(const PositionSet& given, const Layout& layout, const Subject& subject) {
   const int rope_axes = subject.used == nullptr ? 1 : subject.used->rope.axes();
-  std::vector<std::vector<double>> expected(static_cast<std::size_t>(std::max(rope_axes, given.axes)));
+  std::vector<std::vector<double>> positions(static_cast<std::size_t>(std::max(rope_axes, given.axes)));
   const auto tokens = static_cast<std::size_t>(layout.tokens), rows = static_cast<std::size_t>(layout.batch) * tokens;
-  for (std::size_t axis = 0; axis < expected.size(); ++axis) {
+  for (std::size_t axis = 0; axis < positions.size(); ++axis) {
     for (std::size_t row = 0; row < rows; ++row)
-      expected[axis].push_back(given.value(axis, row / tokens, row % tokens));
+      positions[axis].push_back(given.value(axis, row / tokens, row % tokens));
   }
-  return expected;
+  return positions;
+}
+
+std::vector<std::vector<double>> expected_positions(const Layout& layout, const Subject& subject) {
+  return rows_of(positions_of(subject), layout, subject);
 }
 
 // ---- the block and the motion that a rope asks for ----
@@ -171,8 +180,9 @@ std::vector<std::vector<double>> expected_positions(const Layout& layout, const 
 std::optional<Block> asked_block(const Subject& subject, int head_dim) {
   if (subject.used == nullptr) return std::nullopt;
   const Rope& rope = subject.used->rope;
-  const std::optional<Kind> kind = kind_of(rope.pairing);
+  std::optional<Kind> kind = kind_of(rope.pairing);
   if (!kind) return std::nullopt;
+  if (subject.backward && *kind == Kind::interleaved_to_half) kind = Kind::half_to_interleaved;
   return Block{*kind, subject.is_bare(head_dim) ? 0 : subject.used->first, rope.rotary_dim / 2};
 }
 
@@ -230,6 +240,7 @@ Motion motion_of(const Frequencies& f, const Motion& at, const Numbers& rows) {
 Motion motion_of(const Explanation& one, const Asked& asked) {
   Frequencies f = frequencies(one.rope, one.length);
   f.xpos.reciprocal = asked.frequencies.xpos.reciprocal;
+  f.clockwise = asked.frequencies.clockwise;
   Motion motion = motion_of(f, asked.motion, asked.rows);
   if (motion.terms == 1) motion.axis = asked.motion.axis;  // another block's rope has axes without positions here
   return motion;
@@ -238,15 +249,23 @@ Motion motion_of(const Explanation& one, const Asked& asked) {
 Asked ask(const Subject& subject, const Block& block, const Layout& layout,
           const std::vector<std::vector<double>>& expected) {
   double last = 0;
-  for (const std::vector<double>& positions : expected) last = std::max(last, std::ranges::max(positions));
+  std::vector<std::vector<double>> from;
+  if (subject.from) from = rows_of(*subject.from, layout, subject);
+  for (const auto* lists : {&expected, &std::as_const(from)}) {
+    for (const std::vector<double>& positions : *lists) last = std::max(last, std::ranges::max(positions));
+  }
   const auto length = subject.length.value_or(static_cast<std::int64_t>(std::floor(last)) + 1);
   Asked asked{*subject.used, block, length, subject.context, subject.head_rows, {}, {}};
   for (std::int64_t head = 0; subject.head_rows.empty() && head < layout.heads; ++head)
     asked.rows.push_back(head * subject.used->rope.heads / layout.heads);
   asked.frequencies = frequencies(rope_for_block(subject.used->rope, block), asked.length);
-  asked.frequencies.xpos.reciprocal = asked.frequencies.xpos.scale != 0 && subject.role == Role::k;
+  Frequencies& f = asked.frequencies;
+  f.xpos.reciprocal = f.xpos.scale != 0 && subject.role == Role::k;
+  f.clockwise = f.clockwise != subject.backward;
+  if (subject.from) f.phase.clear();  // before has the phase and the attention factor already
   asked.motion.position = expected;
-  asked.motion.factor = asked.frequencies.attention_factor;
+  asked.motion.from = std::move(from);
+  asked.motion.factor = f.attention_factor / asked.factor_before();
   asked.motion = motion_of(asked.frequencies, asked.motion, asked.rows);
   return asked;
 }

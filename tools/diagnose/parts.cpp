@@ -118,7 +118,7 @@ void hold_against_asked(Scene& scene) {
   hold_heads(sample, scene.layout(), block, scene.asked.motion, 0, rows, true, [&](std::span<const Element> head) {
     bool moves = false;
     const std::int64_t before = scene.off;
-    const Place& place = head[0].place;
+    const ElementIndex& place = head[0].place;
     const auto x = sample.x(at(scene.layout(), place.batch, place.token, place.head));
     for (const Element& one : head) {
       const double allowed = one.allowed + noise;
@@ -144,7 +144,7 @@ std::optional<Answer> but_for_elements(const Scene& scene) {
   Answer found = answer(mended, scene.subject, 0);
   Diagnosis& one = found.diagnosis;
   if (one.verdict != Verdict::as_configured && one.verdict != Verdict::noise) return std::nullopt;
-  const Place& first = scene.elements.front().place;
+  const ElementIndex& first = scene.elements.front().place;
   const auto whole = [&](std::size_t dimension, std::int64_t of) {
     return number(scene.sample.in_whole(dimension, {of})[0]);
   };
@@ -278,18 +278,23 @@ void for_each_spot(const Scene& scene, Visit visit) {
   });
 }
 
-// found: what the before is instead.
-std::optional<Answer> repaired(const Scene& scene, std::vector<double> before, Finding found) {
-  Sample other = scene.sample;
-  other.before = std::move(before);
+// found: what was wrong with the sample.
+std::optional<Answer> repaired(const Scene& scene, const Sample& other, Finding found) {
   Answer answered = answer(other, scene.subject, 0);
   if (!answered.explained) return std::nullopt;
   Diagnosis& one = answered.diagnosis;
+  if (one.found.front().cause == Cause::map) return std::nullopt;  // a map of what was mended is no second fault
   const bool right = one.verdict == Verdict::as_configured || one.verdict == Verdict::noise;
   if (right) one.found = {finding(Cause::as_configured)};
   one.verdict = found.verdict;
   one.found.insert(one.found.begin(), std::move(found));
   return answered;
+}
+
+std::optional<Answer> repaired(const Scene& scene, std::vector<double> before, Finding found) {
+  Sample other = scene.sample;
+  other.before = std::move(before);
+  return repaired(scene, other, std::move(found));
 }
 
 // How far two lists are from a multiple of each other.
@@ -387,9 +392,10 @@ std::optional<Answer> in_front_of_a_norm(const Scene& scene, const Norm& norm, K
       before[in(first) + u] = one.a() * (x[in(first) + u] - origin(place, u)) + one.b();
     }
   });
-  Finding taken = finding(Cause::before_norm, {{"unit", norm.of_all_heads ? "token" : "head"}});
-  if (norm.with_mean) taken.numbers.push_back({"mean", true});
-  return repaired(scene, std::move(before), std::move(taken));
+  Finding found = finding(Cause::before_norm, {{"unit", norm.of_all_heads ? "token" : "head"}});
+  if (scene.subject.norm_behind) found = finding(Cause::norm_in_front);
+  if (norm.with_mean) found.numbers.push_back({"mean", true});
+  return repaired(scene, std::move(before), std::move(found));
 }
 
 // A factor of most heads, of each its own.
@@ -443,6 +449,9 @@ std::optional<Answer> answer_by_repair(const Scene& scene) {
       }
     }
   }
+  if (const auto plain = without_norm_behind(scene.sample, scene.reading, scene.subject)) {
+    if (auto found = repaired(scene, *plain, finding(Cause::norm_behind))) return found;
+  }
   return by_factors(scene);
 }
 
@@ -454,17 +463,21 @@ std::pair<Sample, Subject> cut(const Sample& sample, const Subject& subject, con
                                const Piece& piece) {
   std::pair<Sample, Subject> some = {sample, subject};
   for (std::size_t d = 0; d < 3; ++d) some.first = some.first.part(reading, d, {piece[d].begin(), piece[d].end()});
-  PositionSet positions;
-  positions.axes = static_cast<int>(asked.motion.position.size());
-  positions.batch = static_cast<int>(piece[0].size());
-  positions.tokens = std::ssize(piece[1]);
-  for (const std::vector<double>& axis : asked.motion.position) {
-    for (const std::int64_t row : piece[0]) {
-      for (const std::int64_t token : piece[1])
-        positions.reals.push_back(axis[static_cast<std::size_t>(row * reading.layout.tokens + token)]);
+  const auto positions_in = [&](const std::vector<std::vector<double>>& of_axes) {
+    PositionSet positions;
+    positions.axes = static_cast<int>(of_axes.size());
+    positions.batch = static_cast<int>(piece[0].size());
+    positions.tokens = std::ssize(piece[1]);
+    for (const std::vector<double>& axis : of_axes) {
+      for (const std::int64_t row : piece[0]) {
+        for (const std::int64_t token : piece[1])
+          positions.reals.push_back(axis[static_cast<std::size_t>(row * reading.layout.tokens + token)]);
+      }
     }
-  }
-  some.second.positions = std::move(positions);
+    return positions;
+  };
+  some.second.positions = positions_in(asked.motion.position);
+  if (subject.from) some.second.from = positions_in(asked.motion.from);
   some.second.length = asked.length;
   some.second.layout = reading.word;
   some.second.head_rows.clear();

@@ -125,14 +125,14 @@ FoundPositions find_positions(const Turns& turns, const Motion& speeds, int axis
       phase->factor = speeds.speed[static_cast<std::size_t>(pair)];
       phases.push_back(*phase);
     }
-    const double near = expected[static_cast<std::size_t>(row)];
+    const double from = speeds.from_of(row, axis), near = expected[static_cast<std::size_t>(row)] - from;
     Unwrapped best = unwrap(phases, near, 0);
     for (const auto& [start, range] : {std::pair{near + shift, 0.0}, {near, 1024.0}, {near, farthest}}) {
       if (best.misfit <= 1) break;
       best = unwrap(phases, start, range);
     }
     shift = best.misfit <= 1 ? best.value - near : 0;
-    found.position.push_back(best.value);
+    found.position.push_back(best.value + from);
     found.error.push_back(best.error);
     found.holds = best.misfit <= 1;
     if (!found.holds) return found;
@@ -353,8 +353,8 @@ Pattern pattern_of(Positions position, const Positions& expected, std::int64_t b
 namespace {
 
 Finding finding_of(const Pattern& pattern, const Asked& asked) {
-  const Rope& rope = asked.used.rope;
-  if (pattern.found.cause == Cause::direction) return direction_found(!rope.clockwise, rope.clockwise);
+  const bool clockwise = asked.frequencies.clockwise;
+  if (pattern.found.cause == Cause::direction) return direction_found(!clockwise, clockwise);
   if (pattern.found.cause != Cause::position_step) return pattern.found;
   const double step = pattern.value;
   if (step > 0 && step < 1) return finding(Cause::linear, {{"factor", 1 / step, 6}, {"step", step, 6}});
@@ -365,7 +365,7 @@ bool has_no_name(const Pattern& pattern) { return pattern.found.cause == Cause::
 
 // Sets the facts beside the positions that follow from a pattern.
 void set_facts(Examination& exam, const Asked& asked, Verdict verdict, double step) {
-  if (verdict == Verdict::direction) exam.facts.clockwise = !asked.used.rope.clockwise;
+  if (verdict == Verdict::direction) exam.facts.clockwise = !asked.frequencies.clockwise;
   if (verdict == Verdict::direction || verdict == Verdict::scaling || verdict == Verdict::twice)
     exam.set_positions(exam.expected[0]);
   if (verdict != Verdict::scaling) return;
@@ -435,6 +435,17 @@ bool find_sums(const Examination& exam, Motion& motion, std::vector<Pattern>& pa
   return false;
 }
 
+// Whether the asked positions of an axis explain all pairs on it.
+bool axis_holds(const Turns& turns, const Motion& asked, int axis) {
+  for (std::int64_t row = 0; row < turns.rows(); ++row) {
+    for (int pair = 0; pair < turns.pairs(); ++pair) {
+      const bool is_on_it = asked.axis_of(pair) == axis && turns.weight[turns.at(row, pair)] > 0;
+      if (is_on_it && misfit(turns, asked, row, pair) > 1) return false;
+    }
+  }
+  return true;
+}
+
 }  // namespace
 
 bool explain_by_positions(Examination& exam, const Asked& asked) {
@@ -443,6 +454,11 @@ bool explain_by_positions(Examination& exam, const Asked& asked) {
   const bool sums = motion.terms > 1;
   if (!(sums ? find_sums(exam, motion, patterns) : find_each_axis(exam, motion, patterns))) return false;
   const std::vector<Number> together = sums ? std::vector<Number>{} : one_for_all(exam, asked, motion, patterns);
+  for (std::size_t axis = 0; together.empty() && !sums && axis < patterns.size(); ++axis) {
+    if (!axis_holds(exam.turns, asked.motion, static_cast<int>(axis))) continue;
+    patterns[axis] = {finding(Cause::as_asked)};  // other positions may hold too, but nothing says so
+    motion.position[axis] = exam.expected[axis];
+  }
   const Fit fit = compare(exam.turns, motion);
   if (!says_more(fit, asked.fit.residual)) return false;
   exam.take(fit);

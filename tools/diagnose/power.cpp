@@ -81,10 +81,10 @@ Power power_of(const Turns& all, const Asked& asked, bool pairing_shows, const s
   }
   const Motion& own = asked.motion;
   const Rope rope = rope_for_block(asked.used.rope, asked.block);
-  const auto try_motion = [&](const char* word, const std::function<void(Motion&)>& change) {
+  const auto try_motion = [&](const char* word, const std::function<void(Motion&)>& change, bool is_rival = false) {
     Motion fault = own;
     change(fault);
-    add_word(power, word, shows(turns, own, fault, false));
+    add_word(power, word, shows(turns, own, fault, is_rival));
   };
   // Whether it shows; false where its speeds are the asked ones. An empty word is not listed.
   const auto try_rope = [&](const std::string& word, const Rope& other, std::int64_t length, bool is_rival) {
@@ -97,9 +97,12 @@ Power power_of(const Turns& all, const Asked& asked, bool pairing_shows, const s
   };
   add_word(power, "pairing", pairing_shows);
   try_motion("direction", [](Motion& one) { std::ranges::for_each(one.speed, [](double& speed) { speed = -speed; }); });
-  try_motion("offset", [](Motion& one) {
+  const bool is_near = std::ranges::all_of(
+      own.position, [](const std::vector<double>& of_axis) { return std::ranges::max(of_axis) < far_positions; });
+  const auto add_1 = [](Motion& one) {
     for (std::vector<double>& positions : one.position) std::ranges::for_each(positions, [](double& at) { ++at; });
-  });
+  };
+  try_motion("offset", add_1, is_near);
   for (const double change : {0.5, 0.1, 0.05, 0.02, 0.01, 0.005, 0.001}) {
     Rope other = rope;
     other.base *= 1 + change;
@@ -122,7 +125,9 @@ Power power_of(const Turns& all, const Asked& asked, bool pairing_shows, const s
   }
   if (!own.phase.empty()) try_motion("phase", [](Motion& one) { one.phase.clear(); });
   if (!own.growth.empty()) try_motion("amplitude", [](Motion& one) { one.growth.clear(); });
-  if (std::abs(own.factor - 1) > 1e-6) try_motion("attention factor", [](Motion& one) { one.factor = 1; });
+  const double other_factor = own.from.empty() ? 1 : asked.frequencies.attention_factor;
+  if (std::abs(own.factor - other_factor) > 1e-6)
+    try_motion("attention factor", [=](Motion& one) { one.factor = other_factor; });
   return power;
 }
 

@@ -100,8 +100,9 @@ bool are_alike(const ModelRope& one, const ModelRope& other, std::optional<std::
          turns_of(one, length.value_or(1 << 20)) == turns_of(other, length.value_or(1 << 20));
 }
 
-// The indexer's rope beside an attention's, by the width of its tensor. A map: subjects point to its values.
-using Indexers = std::map<std::pair<const ModelRope*, std::int64_t>, ModelRope>;
+// The rope of an indexer, or of the rows of MLA's cache, beside an attention's rope, by the width of its tensor. A map:
+// subjects point to its values.
+using OtherHeads = std::map<std::pair<const ModelRope*, std::int64_t>, ModelRope>;
 
 TensorInfo info_of(const TensorPair& pair) {
   TensorInfo info = pair.before;
@@ -109,71 +110,130 @@ TensorInfo info_of(const TensorPair& pair) {
   return info;
 }
 
-// The subject with the role that the tensor's name says.
+// The subject with what the tensor's name says: its role, and whether it is an output that the model turns back.
 Subject of_tensor(Subject subject, const TensorPair& pair) {
   subject.role = tools::role_of(pair.name);
+  subject.backward = subject.backward || (subject.turns_back && tools::names_output(pair.name));
   return subject;
 }
 
+// The rope of a row of MLA's cache, the latent and the one rotated key behind it, if the tensor is as wide.
+std::optional<ModelRope> rope_of_cached_row(const Model& model, const TensorInfo& tensor, const ModelRope& attention) {
+  const int latent = part_of(model, attention.part).latent, width = latent + attention.rope.rotary_dim;
+  const bool is_row = tools::last_dimension(tensor) == width && tools::role_of(tensor.name) != Role::q;
+  if (latent == 0 || attention.first == 0 || !is_row) return std::nullopt;
+  ModelRope used = attention;
+  used.heads = used.kv_heads = 1;
+  used.first = latent;
+  used.rope.head_dim = width;
+  return used;
+}
+
+// The factor by which the model multiplies the queries of the subject's layer, where it is the same for all its layers
+// or the layer is known.
+QueryScale scale_of(const Model& model, const tools::Subject& subject) {
+  for (const ModelQueryScale& one : model.query_scales) {
+    const bool has_layer =
+        subject.layer ? std::ranges::find(one.layers, *subject.layer) != one.layers.end() : is_everywhere(model, one);
+    if (one.part == subject.used->part && has_layer && one.scale.form != QueryForm::learned) return one.scale;
+  }
+  return {};
+}
+
 // The rope that is asked of one tensor; each that it fits where nothing chooses among them.
-Subject question_of(const Request& request, const TensorPair& pair, Indexers& indexers) {
-  Subject one{.length = request.length, .layout = request.layout};
+tools::Subject question_of(const Request& request, const TensorPair& pair, OtherHeads& others) {
+  tools::Subject one{.length = request.length, .layout = request.layout};
   if (!request.model) return one;
+  const Model& model = *request.model;
   const TensorInfo tensor = info_of(pair);
-  one = tools::subject_of(*request.model, request, &tensor);
+  one = tools::subject_of(model, request, &tensor);
+  std::vector<const ModelRope*> rivals;  // one for each set of blocks of the same heads
+  for (const ModelRope* rival : one.rivals) {
+    const std::vector<const ModelRope*> blocks = tools::blocks_of(model, *rival);
+    if (std::ranges::find_first_of(rivals, blocks) == rivals.end()) rivals.push_back(rival);
+  }
+  one.rivals = std::move(rivals);
   if (!one.rivals.empty()) one.used = one.rivals.front();
   one.turns = one.turns && one.role != Role::v;
   if (!one.turns) one.rivals.clear();
-  const auto take_indexer = [&](const ModelRope*& used) {
-    if (const auto own = tools::rope_of_indexer(*request.model, tensor, *used))
-      used = &indexers.try_emplace({used, tensor.shape.back()}, *own).first->second;
+  one.scale = scale_of(model, one);
+  const auto take_other_heads = [&](const ModelRope*& used) {
+    std::optional<ModelRope> own = rope_of_cached_row(model, tensor, *used);
+    if (!own) own = tools::rope_of_indexer(model, tensor, *used);
+    if (own) used = &others.try_emplace({used, tensor.shape.back()}, *own).first->second;
   };
   if (one.turns) {
-    take_indexer(one.used);
-    std::ranges::for_each(one.rivals, take_indexer);
+    take_other_heads(one.used);
+    std::ranges::for_each(one.rivals, take_other_heads);
   }
   return one;
 }
 
-// A subject for each of its ropes whose positions fit. Throws where 0, 1, 2, ... are needed and are no positions.
-std::vector<Subject> subjects_of(const Request& request, const Subject& question, bool needs_positions) {
-  if (!request.model) {
-    Subject plain = question;
-    plain.positions = request.positions;
-    if (plain.positions && plain.positions->spec) plain.positions = parse_positions(*plain.positions->spec, 1);
-    return {plain};
-  }
+// The subject by one of the question's ropes. Throws where its positions do not fit the rope, or where 0, 1, 2, ... are
+// needed and are no positions.
+Subject subject_by(const Request& request, const tools::Subject& question, const ModelRope* used,
+                   bool needs_positions) {
+  Subject one{question};
+  one.backward = request.backward;
+  one.multiplied = request.query_scale || !question.turns;
+  const auto positions_in = [&](const std::optional<PositionSet>& given) -> std::optional<PositionSet> {
+    if (!request.model) return given && given->spec ? parse_positions(*given->spec, 1) : given;
+    Choice choice = request;
+    choice.positions = given;
+    if (!given && !needs_positions) return std::nullopt;
+    const PositionSet set = positions_of(request.operation, choice, *request.model, *used);
+    return given ? std::optional(set) : std::nullopt;
+  };
+  one.positions = positions_in(request.positions);
+  if (request.from) one.from = positions_in(request.from);
+  if (!request.model) return one;
+  one.used = used;
+  const ModelPart& part = part_of(*request.model, used->part);
+  one.context = part.context;
+  one.norm_behind = part.norm_behind;
+  one.turns_back = part.turns_back;
+  one.beside = tools::blocks_of(*request.model, *used);
+  std::erase(one.beside, used);
+  one.places_unknown = !request.positions && !needs_positions && used->coordinates && !request.same_on_every_axis;
+  return one;
+}
+
+// A subject for each of the question's ropes whose positions fit, and where positions are given behind them for each
+// rope of another part that has a layer of that number. Throws as subject_by where no positions fit.
+std::vector<Subject> subjects_of(const Request& request, const tools::Subject& question, bool needs_positions) {
   std::vector<Subject> subjects;
   std::optional<Error> first;
-  for (const ModelRope* used : question.rivals.empty() ? std::vector{question.used} : question.rivals) {
-    Subject one = question;
-    one.used = used;
-    one.context = part_of(*request.model, used->part).context;
-    one.beside = tools::blocks_of(*request.model, *used);
-    std::erase(one.beside, used);
+  const auto add = [&](const ModelRope* used, bool last_resort) {
     try {
-      if (request.positions || needs_positions) {
-        const PositionSet set = positions_of(request.operation, request, *request.model, *used);
-        if (request.positions) one.positions = set;
-      } else {
-        one.places_unknown = used->coordinates && !request.same_on_every_axis;
-      }
-      subjects.push_back(one);
+      subjects.push_back(subject_by(request, question, used, needs_positions));
+      subjects.back().last_resort = last_resort;
     } catch (const Error& error) {  // positions of another rope's axes
       if (!first) first = error;
     }
+  };
+  for (const ModelRope* used : question.rivals.empty() ? std::vector{question.used} : question.rivals) add(used, false);
+  const bool has_parts = request.model && request.positions && question.layer && question.turns;
+  for (std::size_t i = 0; has_parts && !request.names_rope() && i < request.model->ropes.size(); ++i) {
+    const ModelRope& other = request.model->ropes[i];
+    const bool lists = std::ranges::find(other.layers, *question.layer) != other.layers.end();
+    if (lists && other.part != question.used->part) add(&other, true);
   }
-  if (subjects.empty() && first) throw *first;
+  if (subjects.empty()) throw *first;
   return subjects;
 }
 
-// "rope 1 of 2".
+// "rope 1 of 2", "ropes 2 and 3 of 4"; "" where there is no other.
 std::string rope_text(const Request& request, const ModelRope* used) {
   if (used == nullptr) return "";
   const std::vector<ModelRope>& ropes = request.model->ropes;
-  const auto at = std::ranges::find(ropes, used, [](const ModelRope& one) { return &one; }) - ropes.begin();
-  if (at == std::ssize(ropes)) return "the indexer's rope";
-  return request.rope || ropes.size() == 1 ? "" : "rope " + std::to_string(at) + " of " + std::to_string(ropes.size());
+  const auto number_of = [&](const ModelRope* one) { return one - ropes.data(); };
+  const auto is_own = [&](const ModelRope& one) { return &one == used; };
+  if (std::ranges::none_of(ropes, is_own)) return used->first > 0 ? "the rope of cached rows" : "the indexer's rope";
+  std::vector<std::string> numbers;
+  for (const ModelRope* block : tools::blocks_of(*request.model, *used))
+    numbers.push_back(std::to_string(number_of(block)));
+  if (request.rope || numbers.size() == ropes.size()) return "";
+  return (numbers.size() == 1 ? "rope " : "ropes ") + list_of(numbers) + " of " + std::to_string(ropes.size());
 }
 
 // ---- by one rope -------------------------------------------------------------------------------
@@ -266,8 +326,62 @@ int wrongness(const std::vector<NamedCheck>& tensors) {
   return sum;
 }
 
+// The subject by whose rope the least is wrong, with its answers in `best`. Ropes whose positions do not fit the
+// tensors are left out; throws where none fits.
+const Subject& best_subject(const Call& call, const std::vector<const TensorPair*>& pairs,
+                            const std::vector<Subject>& subjects, std::vector<NamedCheck>& best) {
+  const Subject* by = nullptr;
+  std::optional<Error> first;
+  for (const Subject& one : subjects) {
+    if (by != nullptr && (one.last_resort || wrongness(best) == 0)) break;
+    try {
+      std::vector<NamedCheck> other = for_each_pair(call, pairs, one);
+      if (by != nullptr && wrongness(other) >= wrongness(best)) continue;
+      best = std::move(other);
+      by = &one;
+    } catch (const Error& error) {
+      if (!first) first = error;
+    }
+  }
+  if (by == nullptr) throw *first;
+  return *by;
+}
+
+// The other blocks of the same heads, each turned by a rope of its own (Allegro, Gemma 4's tower): for each tensor the
+// block that differs most is the answer. Where one block was chosen, others may have stayed as they were.
+void add_blocks(const Call& call, const std::vector<const TensorPair*>& pairs, const tools::Subject& question,
+                const Subject& first, std::vector<NamedCheck>& worst) {
+  const auto badness = [](const NamedCheck& one) {
+    return std::tuple(one.outcome, one.diagnosis.verdict != Verdict::as_configured, one.checked.error);
+  };
+  const auto name_block = [&](NamedCheck& one, const ModelRope& used) {
+    std::vector<Finding>& found = one.diagnosis.found;
+    if (one.diagnosis.verdict == Verdict::as_configured)
+      return found.front().numbers.push_back({"blocks", number(first.beside.size() + 1)});
+    for (int element = 0; element < used.rope.rotary_dim; ++element)
+      found.front().where.elements.push_back(used.first + element);
+  };
+  if (call.request.rotated || first.beside.empty()) return;
+  for (NamedCheck& one : worst) name_block(one, *first.used);
+  for (const ModelRope* used : first.beside) {
+    Subject block = subject_by(call.request, question, used, call.checks);
+    block.executor = first.executor;
+    std::vector<NamedCheck> found = for_each_pair(call, pairs, block);
+    for (std::size_t i = 0; i < pairs.size(); ++i) {
+      if (call.request.rope && found[i].diagnosis.verdict == Verdict::not_rotated) {
+        const Number elements[] = {{"first", number(used->first)},
+                                   {"last", number(used->first + used->rope.rotary_dim - 1)}};
+        worst[i].remarks.push_back(finding(Cause::still_block, {elements[0], elements[1]}));
+        continue;
+      }
+      name_block(found[i], *used);
+      if (badness(worst[i]) < badness(found[i])) worst[i] = std::move(found[i]);
+    }
+  }
+}
+
 // Adds a fault that comes of the layers of the model, or of other tensors of the file.
-void find_layers(const Request& request, const Subject& question, const std::vector<TensorPair>& pairs,
+void find_layers(const Request& request, const tools::Subject& question, const std::vector<TensorPair>& pairs,
                  const TensorPair& pair, NamedDiagnosis& one) {
   const Verdict verdict = one.diagnosis.verdict;
   if (!request.model || request.rotated || verdict == Verdict::as_configured) return;
@@ -276,14 +390,13 @@ void find_layers(const Request& request, const Subject& question, const std::vec
       !layers_without_rope(*request.model, question.used->part).empty()) {
     return one.diagnosis.found.push_back(finding(Cause::open_layers));
   }
+  const std::vector<const ModelRope*> own = tools::blocks_of(*request.model, *question.used);
   for (const ModelRope& other : request.model->ropes) {
-    if (!one.layer || &other == question.used || !tools::fits_width(pair.before, other)) continue;
+    const bool is_own = std::ranges::find(own, &other) != own.end();
+    if (!one.layer || is_own || !tools::fits_width(pair.before, other)) continue;
     if (are_alike(other, *question.used, request.length)) continue;
-    Subject of_other = question;
-    of_other.used = &other;
-    of_other.rivals.clear();
     try {
-      const Subject subject = of_tensor(subjects_of(request, of_other, false).front(), pair);
+      const Subject subject = of_tensor(subject_by(request, question, &other, false), pair);
       if (diagnose_pair(pair.before, pair.after, subject).verdict != Verdict::as_configured) continue;
       return one.diagnosis.found.push_back(
           finding(Cause::rope_of_other_layers, {{"rope", rope_text(request, &other)}}));
@@ -306,15 +419,15 @@ std::vector<NamedCheck> answers(Call& call, const std::vector<TensorPair>& pairs
   const Request& request = call.request;
   std::vector<NamedCheck> results(pairs.size());
   std::int64_t done = 0;
-  Indexers indexers;
-  std::vector<Subject> questions;  // one for each tensor
+  OtherHeads others;
+  std::vector<tools::Subject> questions;  // one for each tensor
   for (std::size_t i = 0; i < pairs.size(); ++i) {
-    questions.push_back(question_of(request, pairs[i], indexers));
+    questions.push_back(question_of(request, pairs[i], others));
     questions.back().tensors = {i};
   }
-  for (const Subject& question : tools::merged(questions)) {
+  for (const tools::Subject& question : tools::merged(questions)) {
     std::vector<Subject> subjects = subjects_of(request, question, call.checks);
-    std::int64_t step = done;  // this question's, whichever copy of a subject tells it
+    std::int64_t step = done;  // this question's, whichever copy of a subject counts it
     done += 4 * std::ssize(question.tensors);
     for (Subject& one : subjects) {
       one.executor = request.executor;
@@ -333,16 +446,12 @@ std::vector<NamedCheck> answers(Call& call, const std::vector<TensorPair>& pairs
         best.push_back(call.examine(pairs[i], still));
       }
     } else {
-      best = for_each_pair(call, asked, subjects[0]);
-    }
-    for (std::size_t i = 1; i < subjects.size() && question.turns && wrongness(best) > 0; ++i) {
-      std::vector<NamedCheck> other = for_each_pair(call, asked, subjects[i]);
-      if (wrongness(other) >= wrongness(best)) continue;
-      best = std::move(other);
-      by = &subjects[i];
+      by = &best_subject(call, asked, subjects, best);
+      add_blocks(call, asked, question, *by, best);
     }
     const bool open = question.turns && std::ranges::any_of(subjects, [&](const Subject& other) {
-                        return other.used != by->used && !are_alike(*other.used, *by->used, request.length);
+                        return !other.last_resort && !by->last_resort && other.used != by->used &&
+                               !are_alike(*other.used, *by->used, request.length);
                       });
     for (std::size_t i = 0; i < best.size(); ++i) {
       const std::size_t at = question.tensors[i];
@@ -356,44 +465,12 @@ std::vector<NamedCheck> answers(Call& call, const std::vector<TensorPair>& pairs
   return results;
 }
 
-// answers(); where the ropes of a model turn a block each of the same heads, the worst of all blocks for each tensor.
-std::vector<NamedCheck> answers_of_all(Call& call, const std::vector<TensorPair>& pairs) {
-  const Request& request = call.request;
-  const std::size_t ropes = request.model ? request.model->ropes.size() : 0;
-  const bool as_one = request.rope || request.rotated || ropes < 2;
-  if (as_one || tools::blocks_of(*request.model, request.model->ropes[0]).size() != ropes) return answers(call, pairs);
-  const auto badness = [](const NamedCheck& one) {
-    return std::tuple(one.outcome, one.diagnosis.verdict != Verdict::as_configured, one.checked.error);
-  };
-  std::vector<NamedCheck> worst;
-  for (std::size_t rope = 0; rope < ropes; ++rope) {
-    const ModelRope& used = request.model->ropes[rope];
-    Request block = request;
-    block.rope = static_cast<int>(rope);
-    Call call_of_block{block, call.checks};
-    std::vector<NamedCheck> found = answers(call_of_block, pairs);
-    call.open = call.open || call_of_block.open;
-    for (std::size_t i = 0; i < found.size(); ++i) {
-      std::vector<Finding>& of_block = found[i].diagnosis.found;
-      if (found[i].diagnosis.verdict == Verdict::as_configured) {
-        of_block.front().numbers.push_back({"blocks", number(ropes)});
-      } else {
-        for (int element = 0; element < used.rope.rotary_dim; ++element)
-          of_block.front().where.elements.push_back(used.first + element);
-      }
-      if (rope == 0) worst.push_back(found[i]);
-      if (badness(worst[i]) < badness(found[i])) worst[i] = found[i];
-    }
-  }
-  return worst;
-}
-
 }  // namespace
 
 Diagnosed diagnose(const Request& request, const std::vector<TensorPair>& pairs) {
   Diagnosed result;
   Call call{request};
-  for (const NamedCheck& one : answers_of_all(call, pairs)) result.tensors.push_back(one);
+  for (const NamedCheck& one : answers(call, pairs)) result.tensors.push_back(one);
   for (NamedDiagnosis& one : result.tensors) say(one);
   result.all = combine(result.tensors);
   const std::string& rope = result.tensors.front().rope;
@@ -413,7 +490,7 @@ CheckResult check(const Request& request, const std::vector<TensorPair>& pairs) 
       fail(Code::TENSOR, "check", "q, k and v must be tensors of their own but got '", pair.name, "': split it");
   }
   Call call{request, true};
-  result.tensors = answers_of_all(call, pairs);
+  result.tensors = answers(call, pairs);
   if (request.rotated) settle_orders(result.tensors);
   for (NamedCheck& one : result.tensors) {
     say(one);

@@ -17,14 +17,14 @@ int weight(Verdict verdict) {
 bool is_said_by_remarks(const NamedCheck& one) { return one.outcome == Outcome::undecided && !one.remarks.empty(); }
 
 // One sentence for tensors of one fault, with the residuals of the first.
-std::string sentence_of(const std::vector<NamedDiagnosis>& tensors, std::size_t first, std::vector<bool>& said) {
+std::string sentence_of(const std::vector<NamedDiagnosis>& tensors, std::size_t first, std::vector<bool>& is_done) {
   const std::vector<Finding>& found = tensors[first].diagnosis.found;
   std::vector<std::string> names;
   for (std::size_t i = first; i < tensors.size(); ++i) {
-    const bool same = !said[i] && !tensors[first].name.empty() && tensors[i].diagnosis.found == found;
+    const bool same = !is_done[i] && !tensors[first].name.empty() && tensors[i].diagnosis.found == found;
     if (i != first && !same) continue;
     names.push_back(who(tensors[i].name));
-    said[i] = true;
+    is_done[i] = true;
   }
   return render(names, found);
 }
@@ -40,11 +40,11 @@ Json or_null(const std::optional<Value>& value) {
 }
 
 void add_first(Json& json, const std::vector<Finding>& found) {
-  const Json first = found.empty() ? Json() : json_of(found.front());
+  const Json first = found.empty() ? Json() : finding_json(found.front());
   for (const char* key : {"cause", "numbers", "where"}) json[key] = found.empty() ? Json(nullptr) : first[key];
 }
 
-Json json_of(const Diagnosis& one) {
+Json diagnosis_json(const Diagnosis& one) {
   const Facts& facts = one.facts;
   Json json;
   json["verdict"] = name(one.verdict);
@@ -52,17 +52,17 @@ Json json_of(const Diagnosis& one) {
   json["findings"] = one.findings;
   add_first(json, one.found);
   json["found"] = Json::array();
-  for (const Finding& finding : one.found) json["found"].push_back(json_of(finding));
+  for (const Finding& finding : one.found) json["found"].push_back(finding_json(finding));
   json["pairing"] = or_null(facts.pairing);
   json["direction"] = facts.clockwise ? Json(*facts.clockwise ? "clockwise" : "counterclockwise") : Json(nullptr);
   json["first"] = or_null(facts.first);
   json["rotary_dim"] = or_null(facts.rotary_dim);
-  json["positions"] = json_of_positions(facts.positions);
+  json["positions"] = positions_json(facts.positions);
   json["inv_freq"] = facts.inv_freq.empty() ? Json(nullptr) : Json(facts.inv_freq);
   json["axis"] = facts.axis.empty() ? Json(nullptr) : Json(facts.axis);
   json["base"] = or_null(facts.base);
   json["scaling"] = facts.scaling ? Json(name(*facts.scaling)) : Json(nullptr);
-  json["scaling_parameters"] = facts.scaling ? json_of_fields(*facts.scaling) : Json(nullptr);
+  json["scaling_parameters"] = facts.scaling ? fields_json(*facts.scaling) : Json(nullptr);
   json["attention_factor"] = or_null(facts.attention_factor);
   json["precision"] = facts.precision ? Json(name(*facts.precision)) : Json(nullptr);
   json["noise"] = or_null(facts.noise);
@@ -72,11 +72,11 @@ Json json_of(const Diagnosis& one) {
   return json;
 }
 
-Json json_of(const Diagnosed& diagnosed) {
-  Json json = json_of(diagnosed.all);
+Json diagnosed_json(const Diagnosed& diagnosed) {
+  Json json = diagnosis_json(diagnosed.all);
   if (diagnosed.tensors.size() > 1) {
     for (const NamedDiagnosis& one : diagnosed.tensors) {
-      Json& tensor = json["tensors"][one.name] = json_of(one.diagnosis);
+      Json& tensor = json["tensors"][one.name] = diagnosis_json(one.diagnosis);
       if (one.layer) tensor["layer"] = *one.layer;
       if (!one.rope.empty()) tensor["rope"] = one.rope;
     }
@@ -90,7 +90,7 @@ void add_power(Json& json, const Power& power) {
   json["base_shown_from"] = power.base > 0 ? Json(power.base) : Json(nullptr);
 }
 
-Json json_of(const NamedCheck& one) {
+Json check_json(const NamedCheck& one) {
   const Checked& checked = one.checked;
   Json json;
   json["equal"] = one.outcome == Outcome::equal;
@@ -141,13 +141,13 @@ Diagnosis combine(const std::vector<NamedDiagnosis>& tensors, const std::string&
   });
   Diagnosis result = worst->diagnosis;
   std::vector<std::string> still, moved, right;
-  std::vector<bool> said(tensors.size(), false);
+  std::vector<bool> is_done(tensors.size(), false);
   for (std::size_t i = 0; i < tensors.size(); ++i) {
     const Verdict verdict = tensors[i].diagnosis.verdict;
     (verdict == Verdict::not_rotated ? still : moved).push_back(tensors[i].name);
     if (verdict != Verdict::as_configured) continue;
     right.push_back(tensors[i].name);
-    said[i] = weight(result.verdict) > 0;
+    is_done[i] = weight(result.verdict) > 0;
   }
   const bool some = !still.empty() && !moved.empty();
   if (some) {
@@ -155,12 +155,12 @@ Diagnosis combine(const std::vector<NamedDiagnosis>& tensors, const std::string&
     result.sentence = "only " + list_of(moved) + (moved.size() == 1 ? " is" : " are") + " rotated; " + list_of(still) +
                       (still.size() == 1 ? " is" : " are") + " the same before and after";
     for (std::size_t i = 0; i < tensors.size(); ++i)
-      said[i] = said[i] || tensors[i].diagnosis.verdict == Verdict::not_rotated;
+      is_done[i] = is_done[i] || tensors[i].diagnosis.verdict == Verdict::not_rotated;
   } else {
-    result.sentence = sentence_of(tensors, static_cast<std::size_t>(worst - tensors.begin()), said);
+    result.sentence = sentence_of(tensors, static_cast<std::size_t>(worst - tensors.begin()), is_done);
   }
   for (std::size_t i = 0; i < tensors.size(); ++i) {
-    if (!said[i]) result.sentence += ". " + sentence_of(tensors, i, said);
+    if (!is_done[i]) result.sentence += ". " + sentence_of(tensors, i, is_done);
   }
   if (weight(result.verdict) > 0 && !right.empty() && !some) {
     result.sentence += ". " + list_of(right) + (right.size() == 1 ? " is " : " are ") + as;
@@ -178,7 +178,7 @@ const char* name(Outcome outcome) noexcept {
   return outcome == Outcome::equal ? "equal" : outcome == Outcome::differs ? "differs" : "undecided";
 }
 
-nlohmann::ordered_json json_of_positions(const std::vector<std::vector<double>>& rows) {
+nlohmann::ordered_json positions_json(const std::vector<std::vector<double>>& rows) {
   if (rows.empty()) return nullptr;
   const auto number = [](double value) {
     const bool is_whole = std::abs(value) < 0x1p63 && value == static_cast<double>(static_cast<std::int64_t>(value));
@@ -200,7 +200,7 @@ nlohmann::ordered_json json_of_positions(const std::vector<std::vector<double>>&
   return rows.size() == 1 ? list[0] : list;
 }
 
-nlohmann::ordered_json json_of_fields(const Scaling& scaling) {
+nlohmann::ordered_json fields_json(const Scaling& scaling) {
   Json fields = Json::object();
   scalings::for_each_field(scaling, [&](const auto& field, const auto& value) {
     if constexpr (std::is_same_v<std::decay_t<decltype(value)>, std::optional<double>>) {
@@ -212,7 +212,7 @@ nlohmann::ordered_json json_of_fields(const Scaling& scaling) {
   return fields;
 }
 
-std::string to_json(const Diagnosed& diagnosed) { return files::json_text(json_of(diagnosed)); }
+std::string to_json(const Diagnosed& diagnosed) { return files::json_text(diagnosed_json(diagnosed)); }
 
 // The worst tensor stands for all, with the largest error and tolerance of any.
 std::string to_json(const CheckResult& result) {
@@ -223,16 +223,16 @@ std::string to_json(const CheckResult& result) {
     max_error = std::max(max_error, one.checked.max_error);
     tolerance = std::max(tolerance, one.checked.tolerance);
   }
-  Json json = json_of(*shown);
+  Json json = check_json(*shown);
   json["max_error"] = finite_or_null(max_error);
   json["tolerance"] = finite_or_null(tolerance);
   add_power(json, result.power);
   json["tensor"] = shown->name;
   json["diagnosis"] = result.diagnosed.all.verdict == Verdict::as_configured && result.equal()
                           ? Json(nullptr)
-                          : json_of(result.diagnosed);
+                          : diagnosed_json(result.diagnosed);
   if (result.tensors.size() > 1) {
-    for (const NamedCheck& one : result.tensors) json["tensors"][one.name] = json_of(one);
+    for (const NamedCheck& one : result.tensors) json["tensors"][one.name] = check_json(one);
   }
   return files::json_text(json);
 }

@@ -111,12 +111,12 @@ Sample Sample::part(const Reading& reading, std::size_t dimension, const Numbers
   std::int64_t inner = 1;
   for (std::size_t d = at + 1; d < shape.size(); ++d) inner *= shape[d];
   for (Elements* elements : {&part.before, &part.after}) {
-    std::vector<double> taken;
+    std::vector<double> kept;
     for (auto plane = elements->begin(); plane != elements->end(); plane += shape[at] * inner) {
       for (const std::int64_t number : some)
-        taken.insert(taken.end(), plane + number * inner, plane + (number + 1) * inner);
+        kept.insert(kept.end(), plane + number * inner, plane + (number + 1) * inner);
     }
-    *elements = std::move(taken);
+    *elements = std::move(kept);
   }
   return part;
 }

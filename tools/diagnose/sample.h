@@ -20,7 +20,16 @@ namespace rotary::diagnose {
 
 using tools::Reading;
 using tools::Role;
-using tools::Subject;
+
+// The subject of one tensor, and what its model or its dump does beside the rotation.
+struct Subject : tools::Subject {
+  std::optional<PositionSet> from = {};  // before is rotated already, at these positions, as a key in a cache
+  bool backward = false;                 // after is turned back, as a gradient, or an attention output of DeepSeek-V4
+  bool turns_back = false;               // the model turns attention outputs back
+  bool norm_behind = false;              // the model norms queries and keys behind the rotation
+  bool last_resort = false;              // another part has the layer too; tried where no other rope fits
+  bool multiplied = false;               // queries must have the factor of their position, which they else may have
+};
 
 // The errors of the elements after, beside their rounding: independent errors of one size, or of one relative to the
 // element. Each is measured as if it were alone, so that both together are a bound for either.

@@ -100,7 +100,7 @@ Fit fit_of(const Turns& turns, const Motion& motion, const Hypothesis& one, cons
       double speed = motion.speed_of(pair, term);
       if (const auto i = static_cast<std::size_t>(pair); i < float32_speed.size())
         speed = std::copysign(static_cast<double>(float32_speed[i]), speed);
-      angle += one.product(one.position(motion.position_of(row, pair, term)) * one.speed(speed));
+      angle += one.product(one.position(motion.distance(row, pair, term)) * one.speed(speed));
     }
     return {one.table(motion.factor * std::cos(angle)), one.table(motion.factor * std::sin(angle))};
   });
@@ -161,20 +161,27 @@ Turns measure(const Sample& sample, const Reading& reading, const Block& block, 
 
 double Motion::angle(std::int64_t row, int pair) const noexcept {
   double sum = 0;
-  for (int term = 0; term < terms; ++term) sum += speed_of(pair, term) * position_of(row, pair, term);
+  for (int term = 0; term < terms; ++term) sum += speed_of(pair, term) * distance(row, pair, term);
   return sum;
 }
 
 double Motion::size(std::int64_t row, int pair) const noexcept {
   double sum =
       std::abs(log_amplitude(row, pair)) + (phase.empty() ? 0 : std::abs(phase[static_cast<std::size_t>(pair)]));
-  for (int term = 0; term < terms; ++term) sum += std::abs(speed_of(pair, term) * position_of(row, pair, term));
+  for (int term = 0; term < terms; ++term) sum += std::abs(speed_of(pair, term) * distance(row, pair, term));
+  return sum;
+}
+
+double Motion::computed(std::int64_t row, int pair) const noexcept {
+  double sum = size(row, pair);
+  for (int term = 0; !from.empty() && term < terms; ++term)
+    sum += 2 * std::abs(speed_of(pair, term) * from_of(row, axis_of(pair, term)));
   return sum;
 }
 
 Complex Motion::turn(std::int64_t row, int pair) const noexcept {
   const double sum = angle(row, pair) + (phase.empty() ? 0 : phase[static_cast<std::size_t>(pair)]);
-  const double rest = terms > 1 ? 0 : std::fma(speed_of(pair), position_of(row, pair), -angle(row, pair));
+  const double rest = terms > 1 ? 0 : std::fma(speed_of(pair), distance(row, pair), -angle(row, pair));
   const double cos = std::cos(sum), sin = std::sin(sum), by = factor * std::exp(log_amplitude(row, pair));
   return {by * (cos - rest * sin), by * (sin + rest * cos)};
 }
@@ -190,7 +197,7 @@ double misfit(const Turns& turns, std::size_t at, double angle, Complex turn, do
 }
 
 double misfit(const Turns& turns, const Motion& motion, std::int64_t row, int pair) {
-  return misfit(turns, turns.at(row, pair), motion.size(row, pair), motion.turn(row, pair), slack_of(turns, pair));
+  return misfit(turns, turns.at(row, pair), motion.computed(row, pair), motion.turn(row, pair), slack_of(turns, pair));
 }
 
 Fit compare(const Turns& turns, const Motion& motion, double slack,
@@ -202,7 +209,7 @@ Fit compare(const Turns& turns, const Motion& motion, double slack,
       const std::size_t at = turns.at(row, pair);
       if (turns.weight[at] == 0) continue;
       const Complex turn = turn_of ? turn_of(row, pair) : motion.turn(row, pair), away = turns.turn[at] - turn;
-      const double angle = motion.size(row, pair), steps = slack_of(turns, pair, slack);
+      const double angle = motion.computed(row, pair), steps = slack_of(turns, pair, slack);
       if (misfit(turns, at, angle, turn, steps) > 1) fit.holds = false;
       off += turns.weight[at] * std::norm(away);
       all += turns.weight[at] * std::norm(turns.turn[at]);

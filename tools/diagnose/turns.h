@@ -102,12 +102,13 @@ Turns measure(const Sample&, const Reading&, const Block&, bool apart = false);
 // The turns with most rows weighing nothing: some hundred tell as much as all do.
 Turns thinned(const Turns&);
 
-// How fast each pair rotates, at which positions: an angle is a sum of `terms` products of a speed and a position, and
-// a phase.
+// How fast each pair rotates, and to which positions: an angle is a sum of `terms` products of a speed and a distance,
+// and a phase. The distance is the position where the tensor before is not rotated yet.
 struct Motion {
   std::vector<double> speed;                  // radians per position, [terms, pairs], negative: clockwise
   std::vector<std::uint8_t> axis;             // the axis of each speed; all 0 where it is empty
   std::vector<std::vector<double>> position;  // per axis, of each row (b * tokens + t)
+  std::vector<std::vector<double>> from = {};  // where the tensor before is rotated already; empty: it is not rotated
   double factor = 1;                          // the attention factor
   int terms = 1;
   int apart = 0;                    // above 0: each head has so many pairs of its own, else all heads the same
@@ -120,17 +121,25 @@ struct Motion {
   int axis_of(int pair, int term = 0) const noexcept {
     return axis.empty() ? 0 : axis[static_cast<std::size_t>(term * pairs() + pair)];
   }
-  double position_of(std::int64_t row, int pair, int term = 0) const noexcept {
-    return position[static_cast<std::size_t>(axis_of(pair, term))][static_cast<std::size_t>(row)];
+  double from_of(std::int64_t row, int on) const noexcept {
+    return from.empty() ? 0 : from[static_cast<std::size_t>(on)][static_cast<std::size_t>(row)];
+  }
+  double distance(std::int64_t row, int pair, int term = 0) const noexcept {
+    const int on = axis_of(pair, term);
+    return position[static_cast<std::size_t>(on)][static_cast<std::size_t>(row)] - from_of(row, on);
   }
   double speed_of(int pair, int term = 0) const noexcept {
     return speed[static_cast<std::size_t>(term * pairs() + pair)];
   }
   double log_amplitude(std::int64_t row, int pair) const noexcept {
-    return growth.empty() ? 0 : growth[static_cast<std::size_t>(pair)] * (position_of(row, pair) - center);
+    return growth.empty()
+               ? 0
+               : growth[static_cast<std::size_t>(pair)] * (distance(row, pair) - (from.empty() ? center : 0));
   }
   double angle(std::int64_t row, int pair) const noexcept;  // without the phase
   double size(std::int64_t row, int pair) const noexcept;   // |terms| + |phase| + |log amplitude|
+  // The size of all angles that were computed: besides size() those to which the tensor before was rotated, and back.
+  double computed(std::int64_t row, int pair) const noexcept;
   Complex turn(std::int64_t row, int pair) const noexcept;
 };
 

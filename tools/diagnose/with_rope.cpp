@@ -17,7 +17,7 @@ constexpr double coarse_table = 0x1p-8;  // a table rounded to bf16 changes the 
 
 // The config's values are facts as far as nothing differs.
 void set_facts(Examination& exam, const Asked& asked) {
-  exam.facts.clockwise = asked.used.rope.clockwise;
+  exam.facts.clockwise = asked.frequencies.clockwise;
   exam.set_positions(exam.expected[0]);
   const bool one_each = has_one_speed_per_pair(asked.used.rope);
   if (one_each) exam.set_speeds(asked.motion.speed);
@@ -29,7 +29,8 @@ void set_facts(Examination& exam, const Asked& asked) {
 }
 
 void find_factor(Examination& exam, const Asked& asked) {
-  const double wanted = asked.frequencies.attention_factor, found = exam.factor;
+  // In keys of a cache the factor stands once: with that of the tensor before it is the whole factor of after.
+  const double wanted = asked.frequencies.attention_factor, found = exam.factor * asked.factor_before();
   const double noise = exam.sample.noise.relative;
   double sum = 0, squares = 0;  // sums of weights: a few large ones leave the rounding of few cos and sin
   for (const double weight : exam.turns.weight) sum += weight, squares += weight * weight;
@@ -64,7 +65,7 @@ struct Candidate {
 using Candidates = std::vector<Candidate>;
 
 void add_turned(Candidates& list, const Asked& asked) {
-  const bool clockwise = asked.used.rope.clockwise;
+  const bool clockwise = asked.frequencies.clockwise;
   for (const auto& [times, found] : {std::pair(-1.0, direction_found(!clockwise, clockwise)),
                                      {2.0, finding(Cause::doubled)},
                                      {0.0, finding(Cause::no_angles)}}) {
@@ -164,6 +165,21 @@ void add_measured_axes(Candidates& list, const Asked& asked, const Turns& turns)
   list.push_back({finding(Cause::other_axes, numbers, {.pairs = moved}), std::move(motion)});
 }
 
+// Positions that are one or two off, which at far positions are within the error of float32 angles. Beyond float32's
+// whole numbers an engine rounds positions themselves.
+void add_offsets(Candidates& list, const Asked& asked) {
+  for (const std::vector<double>& positions : asked.motion.position) {
+    if (std::ranges::max(positions) >= far_positions) return;
+  }
+  for (const double shift : {1.0, -1.0, 2.0, -2.0}) {
+    const double first = asked.motion.position[0][0];
+    list.push_back({find_offset(first + shift, first), asked.motion});
+    for (std::vector<double>& positions : list.back().motion.position) {
+      for (double& position : positions) position += shift;
+    }
+  }
+}
+
 // The asked rope with one thing changed.
 void add_ropes(Candidates& list, const Asked& asked) {
   if (!has_one_speed_per_pair(asked.used.rope)) return;
@@ -185,8 +201,8 @@ void take_explanation(Examination& exam, const Explanation& explained, const Ask
   exam.facts.base = listed ? std::nullopt : std::optional(rope.base);
   exam.facts.scaling = listed ? std::nullopt : std::optional(rope.scaling);
   exam.facts.inv_freq = frequencies.inv_freq;
-  if (std::abs(exam.factor - frequencies.attention_factor) < std::max(exam.sample.unit, 1e-5))
-    exam.drop(Verdict::attention_factor);
+  const double factor = asked.motion.from.empty() ? frequencies.attention_factor : 1;
+  if (std::abs(exam.factor - factor) < std::max(exam.sample.unit, 1e-5)) exam.drop(Verdict::attention_factor);
   const bool other_base = rope.base != own.base;
   const bool other_scaling =
       rope.scaling != own.scaling || listed || (depends_on_length(rope.scaling) && explained.length != asked.length);
@@ -203,8 +219,9 @@ void take_explanation(Examination& exam, const Explanation& explained, const Ask
 // turns within their rounding, another rope has to be better by far.
 bool explain_by_candidates(Examination& exam, const Asked& asked) {
   Candidates list;
-  for (auto* add : {add_turned, add_rows_of_heads, add_axes, add_ropes}) {
-    if (!asked.fit.holds || add == add_ropes) add(list, asked);
+  for (auto* add : {add_turned, add_rows_of_heads, add_axes, add_offsets, add_ropes}) {
+    const bool is_rival = add == add_offsets || add == add_ropes;  // where the asked motion holds too
+    if (add == add_offsets ? asked.fit.holds : !asked.fit.holds || is_rival) add(list, asked);
   }
   if (!asked.fit.holds) add_measured_axes(list, asked, exam.turns);
   const Candidate* best = nullptr;
@@ -229,9 +246,10 @@ bool explain_by_candidates(Examination& exam, const Asked& asked) {
     return true;
   }
   const Verdict verdict = best->found.verdict;
-  if (verdict == Verdict::direction) exam.facts.clockwise = !asked.used.rope.clockwise;
+  if (verdict == Verdict::direction) exam.facts.clockwise = !asked.frequencies.clockwise;
   if (verdict == Verdict::twice) exam.drop(Verdict::attention_factor);  // it has its factor twice
   if (verdict == Verdict::axis) exam.facts.axis = best->motion.axis;
+  if (verdict == Verdict::offset) exam.set_positions(best->motion.position[0]);
   if (verdict == Verdict::not_rotated) {  // which leaves nothing to be said but the factor
     std::erase_if(exam.findings, [](const Finding& of) { return of.verdict != Verdict::attention_factor; });
     exam.take(fit);
@@ -344,7 +362,10 @@ bool explain_by_speeds(Examination& exam, const Asked& asked) {
   std::vector<FoundSpeed> found;
   for (int pair = 0; pair < exam.turns.pairs(); ++pair) {
     const auto axis = static_cast<std::size_t>(asked.motion.axis_of(pair));
-    const std::optional<FoundSpeed> one = find_speed(exam.turns, pair, exam.expected[axis]);
+    std::vector<double> distance = exam.expected[axis];
+    for (std::int64_t row = 0; row < exam.turns.rows(); ++row)
+      distance[static_cast<std::size_t>(row)] -= asked.motion.from_of(row, static_cast<int>(axis));
+    const std::optional<FoundSpeed> one = find_speed(exam.turns, pair, distance);
     if (!one) return false;
     found.push_back(*one);
   }
@@ -371,7 +392,7 @@ bool explain_by_speeds(Examination& exam, const Asked& asked) {
   exam.take(fit);
   exam.set_speeds(motion.speed);
   exam.facts.clockwise = clockwise;
-  if (clockwise != asked.used.rope.clockwise) exam.find(direction_found(clockwise, !clockwise));
+  if (clockwise != asked.frequencies.clockwise) exam.find(direction_found(clockwise, !clockwise));
   if (explained) {
     take_explanation(exam, *explained, asked, fit);
     return true;
@@ -454,9 +475,9 @@ void examine_with_rope(Examination& exam) {
   Facts without = exam.facts;
   set_facts(exam, asked);
   const std::size_t before = exam.findings.size();
-  const double wanted = asked.frequencies.attention_factor;
+  const double wanted = asked.motion.factor;
   if (std::abs(exam.factor - wanted) < coarse_table * wanted) {
-    exam.facts.attention_factor = wanted;
+    exam.facts.attention_factor = asked.frequencies.attention_factor;
     if (explain_by_precision(exam, asked)) return;
   }
   find_factor(exam, asked);

@@ -182,6 +182,12 @@ bool names_part(std::string_view tensor, std::string_view part) {
   return false;
 }
 
+bool names_output(std::string_view tensor) {
+  const std::string name = files::lower(std::string(tensor));
+  constexpr std::string_view words[] = {"attn_out", "attn.out", "attention_out", "attention.out"};
+  return std::ranges::any_of(words, [&](std::string_view word) { return name.find(word) != std::string::npos; });
+}
+
 bool names_indexer(std::string_view tensor) {
   const std::string name = "." + files::lower(std::string(tensor)) + ".";
   const auto is_q_or_k = [&](std::size_t at) { return name[at] == 'q' || name[at] == 'k'; };

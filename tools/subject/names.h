@@ -33,6 +33,8 @@ Role role_of(std::string_view tensor);
 std::optional<int> layer_of(std::string_view tensor);
 // Whether the name shows the part of the model with this path: "visual.blocks.3" shows vision_config.
 bool names_part(std::string_view tensor, std::string_view part);
+// Whether the tensor is an attention's output in front of its projection: "attn_output", "layers.0.attn_out".
+bool names_output(std::string_view tensor);
 // Whether the tensor belongs to the indexer beside an attention: "indexer.wq_b", "index_k".
 bool names_indexer(std::string_view tensor);
 

@@ -91,6 +91,9 @@ struct ModelPart {
   std::vector<std::string> layer_types = {};  // for each layer, "full_attention"; empty if the part has no types
   std::int64_t context = 0;                   // max_position_embeddings; 0 if it is not in the file
   Indexer indexer = {};                       // heads is 0 if there is none, or nothing is known of it
+  int latent = 0;            // elements in front of the rotated ones in a row of MLA's cache (kv_lora_rank); 0: no MLA
+  bool norm_behind = false;  // queries and keys pass their norm behind the rotation (HunYuan), else in front of it
+  bool turns_back = false;   // the attention output is turned back by the query's position (DeepSeek-V4)
 };
 
 // One rope of a part. Ropes of one part may have different heads.

@@ -1,5 +1,5 @@
-// diagnose() says what a rotation did to tensors, and how that differs from a model's; check() whether they are rotated
-// as the model asks. Link rotary_tools.
+// check() compares tensors that an engine rotated with what a model's config asks, element by element. diagnose() finds
+// what the rotation did to them and how that differs from the model. Link rotary_tools.
 #pragma once
 
 #include <cstdint>
@@ -18,26 +18,31 @@ namespace rotary::diagnose {
 
 // ---- the request ---------------------------------------------------------------------------------
 
-// One tensor before and after somebody's rotation, of one shape: F64, F32, F16 or BF16, two to four dimensions.
+// One tensor before and after the rotation of an engine. Both have one shape of two to four dimensions, and the type
+// F64, F32, F16 or BF16.
 struct TensorPair {
-  std::string name;  // "" of an .npy; a name tells q from k ("q", "layers.0.q_proj", "wk")
+  std::string name;  // says whether it is q or k ("q", "layers.0.q_proj", "wk"); "" if the file is an .npy
   Tensor before;
   Tensor after;
 };
 
-// The pairs of two files of tensors (tensors.h; "-" is standard input): the tensors of `names`, else q and k, else
-// every tensor that both files have, is of a float type and has two dimensions or more (where some are q, k or v by
-// their names, these); for "check" also v beside q and k, and a query or key of one file alone, without an after.
-// operation: also the word in brackets in error sentences. Throws TENSOR, and what reading a file throws.
+// Reads the pairs of two files of tensors (tensors.h; "-" is standard input): the tensors of `names`; without names q
+// and k; if there is neither, every tensor of a float type and at least two dimensions that both files have, or of
+// these only the ones that are q, k or v by their names. The operation "check" also reads v beside q and k, and a query
+// or key that one file alone has, without an `after`. The operation is the word in brackets in error sentences. Throws
+// TENSOR, and what reading a file throws.
 ROTARY_API std::vector<TensorPair> read_pairs(const std::string& operation, const std::string& before,
                                               const std::string& after, const std::vector<std::string>& names);
 
-// Positions that are not given are 0, 1, 2, ..., and unknown where the rope counts no tokens.
+// Without positions the tokens are at 0, 1, 2, ...; for a rope of coordinates they are then unknown.
 struct Request : Choice {
   std::string operation = "diagnose";    // the word in brackets in error sentences
-  std::optional<Model> model = {};       // the model that is asked; check needs it
-  std::optional<double> tolerance = {};  // check's largest difference; empty: the largest that rounding explains
-  bool rotated = false;                  // check compares two engines' rotated tensors, before and after
+  std::optional<Model> model = {};       // check() needs it
+  std::optional<double> tolerance = {};  // the largest difference that check() allows; empty: as rounding explains
+  bool rotated = false;                  // before and after are tensors that two engines rotated
+  // before is rotated already, as keys in a cache, at these positions, and after at Choice::positions.
+  std::optional<PositionSet> from = {};
+  bool backward = false;  // after is before turned back, as a gradient is
   std::function<void(std::int64_t done, std::int64_t total)> progress = {};  // called between steps; may be empty
   const Executor* executor = &serial();
 };
@@ -62,9 +67,9 @@ enum class Verdict : std::uint8_t {
   not_rotated,
   cannot_tell,
   noise,     // as configured, but for noise beyond what rounding explains
-  layer,     // its layer has no rope, and it is rotated
-  elements,  // seen, and no rotation: single elements, a part of zeros, a before in front of a norm
-  heads,     // by the frequencies of other heads
+  layer,     // the tensor is rotated although its layer has no rope
+  elements,  // a fault that is no rotation: single elements, zeros, a norm between before and after
+  heads,     // rotated by the frequencies of other heads
 };
 ROTARY_API const char* name(Verdict) noexcept;
 
@@ -80,14 +85,17 @@ enum class Cause : std::uint8_t {
   offsets, zero_after, zero_before,
   // the attention factor
   still_without_factor, without_factor, factor_twice, factor,
+  // the factor of queries
+  query_factor_left_out, query_factor_twice,
   // precision
   coarse_table, coarse_inv_freq, coarse_angles, coarse_steps, tf32, off, noise, coarse_before,
   // axes
   one_axis, axes_exchanged, axes_left_out, axes_in_runs, axes_in_turns, axes_reversed, axes_further, axes_back,
   other_axes,
   // positions and direction
-  direction, mirrored, sin_cos_exchanged, offset, constant_position, position_step, wrapped_positions,
-  rounded_positions, reversed_positions, padded_positions, restarted_positions, counted_positions, other_positions,
+  direction, mirrored, sin_cos_exchanged, map, map_of_pairs, offset, constant_position, position_step,
+  wrapped_positions, rounded_positions, reversed_positions, padded_positions, restarted_positions, counted_positions,
+  other_positions,
   // two rotations in one, and kernels
   doubled, twice_as_asked, twice_mixed, table_of_other_pairing, in_place, without_second_sin,
   // base and scaling
@@ -96,9 +104,9 @@ enum class Cause : std::uint8_t {
   exponent_half, exponent_double, exponent_less_2, exponent_of_head, exponent_of_block, exponent_odd,
   exponent_of_neighbours, pairs_from_1, pairs_from_minus_1, axes_continued, yarn_on_ntk, frequencies_rolled_early,
   frequencies_rolled_late, frequencies_early, frequencies_late, frequencies_reversed,
-  // befores that the rotation did not take, and single elements
-  another_order, before_norm, factors, still_elements_zero, still_elements_multiplied, still_elements_differ,
-  single_elements, another_tensor,
+  // a tensor before that the rotation did not take, and single elements
+  another_order, before_norm, norm_in_front, norm_behind, factors, still_elements_zero, still_elements_multiplied,
+  still_elements_differ, single_elements, another_tensor,
   // a tensor that is not to be rotated
   not_to_rotate, rotated_nonetheless, changed_nonetheless,
   // two engines
@@ -106,28 +114,29 @@ enum class Cause : std::uint8_t {
   // all else, and what the findings leave open
   rest_as_asked, as_asked_in, others_open, open_layers, rope_of_other_layers, one_file,
   at_position_0, one_token, one_of_two_layouts, open_rope, other_layout,
+  query_factor_open, query_factor, norm_behind_asked, still_block,
 };
 // clang-format on
 ROTARY_API const char* name(Cause) noexcept;
 
-// A rope as far as a finding names it.
+// The values of a rope that a finding names.
 struct NamedRope {
   std::optional<double> base = {};
   std::optional<Scaling> scaling = {};
-  std::int64_t length = 0;  // for a scaling that depends on it; 0: not said
+  std::int64_t length = 0;  // for a scaling that depends on it; 0: the scaling does not depend on it
   bool operator==(const NamedRope&) const = default;
 };
 
-// A number, a word or a list of a finding, by its name in JSON.
+// A value of a finding: a number, a word or a list, with its name in JSON.
 struct Number {
   using Value = std::variant<bool, double, std::string, std::vector<std::int64_t>, std::vector<double>, NamedRope>;
   std::string name;
   Value value;
   int digits = 0;    // significant digits of a double in a sentence; 0: all that a position or a count has
-  double error = 0;  // a double's, at most
+  double error = 0;  // the largest error of a double
 };
 
-// The numbers of rows, heads ... that a finding is about; all where a list is empty.
+// The rows, heads, tokens, pairs and elements that a finding is about. An empty list stands for all.
 struct Where {
   std::vector<std::int64_t> rows = {}, heads = {}, tokens = {}, pairs = {}, elements = {};
   bool operator==(const Where&) const = default;
@@ -139,14 +148,14 @@ struct Finding {
   std::vector<Number> numbers = {};
   Where where = {};
 };
-// One cause, at one place, with numbers that are equal within their errors.
+// Whether both have one cause at one place, and numbers that are equal within their errors.
 ROTARY_API bool operator==(const Finding&, const Finding&);
 
-// In which precision angles and the table of cos and sin were computed.
+// The precision in which the angles and the table of cos and sin were computed.
 enum class Precision : std::uint8_t { exact, f32, f16, bf16 };
 ROTARY_API const char* name(Precision) noexcept;
 
-// Each is empty where the data do not determine it.
+// The facts of a rotation that its data show. A fact that they do not determine is empty.
 struct Facts {
   std::optional<std::string> pairing;  // "half", "interleaved", "interleaved_to_half", "half_to_interleaved"
   std::optional<bool> clockwise;
@@ -159,7 +168,7 @@ struct Facts {
   std::optional<Scaling> scaling;
   std::optional<double> attention_factor;
   std::optional<Precision> precision;
-  std::optional<double> noise;      // rms of an element's error beside its rounding
+  std::optional<double> noise;      // rms of the error of an element, without its rounding
   std::string layout;               // "bthd"
   std::vector<std::int64_t> heads;  // the heads that rotate
 };
@@ -185,30 +194,30 @@ struct Diagnosed {
   Diagnosis all;                        // the worst verdict, with a sentence that says which tensors it is about
 };
 
-// An element of a tensor.
-struct Place {
+// The numbers of an element of a tensor.
+struct ElementIndex {
   std::int64_t batch = 0, token = 0, head = 0;
   int element = 0;          // its number in the head
   std::optional<int> pair;  // empty where the element is not rotated
 };
 
-// Element by element.
+// The comparison of a tensor with what is asked, element by element.
 struct Checked {
   bool equal = false;
   double max_error = 0;        // the largest absolute difference
   double tolerance = 0;        // the largest difference that is allowed at any element
-  double error = 0;            // the largest difference of those that are off, where there are such,
-  double allowed = 0;          // and what is allowed there
-  std::optional<Place> first;  // the first element that is off, by batch, token, head and pair
-  std::string layout;          // in which they were compared
-  bool moves = false;          // whether the rope moves anything: not at position 0
+  double error = 0;            // the largest difference of the elements that are off; of all if none is off
+  double allowed = 0;          // the difference that is allowed at that element
+  std::optional<ElementIndex> first;  // the first element that is off, by batch, token, head and pair
+  std::string layout;                 // the layout in which they were compared
+  bool moves = false;                 // whether the rope moves any element; at position 0 it moves none
 };
 
-// Rising: of several, the last holds.
+// In rising order: several tensors together have the last of theirs.
 enum class Outcome : std::uint8_t { equal, undecided, differs };
 ROTARY_API const char* name(Outcome) noexcept;
 
-// The faults that data which are equal would have shown, by the same tests.
+// The faults that would have been found in data that are equal.
 struct Power {
   // "pairing", "direction", "offset", "base", "scaling llama3", "factor", "trained length", "truncate", "length",
   // "list of longrope", "block", "attention factor", "layer's rope"
@@ -216,40 +225,41 @@ struct Power {
   double base = 0;           // the least relative change of a base that would show
   std::int64_t tokens = 0;   // 0: nothing is known
   double unit = 0;           // the largest relative error of rounding to the elements' type
-  std::string scaling = {};  // whose factor and lengths these are: "llama3"
+  std::string scaling = {};  // the scaling that has this factor and these lengths: "llama3"
   ROTARY_API std::string sentence() const;
 };
 
 struct NamedCheck : NamedDiagnosis {
   Checked checked = {};
-  Outcome outcome = Outcome::equal;    // no element is off, and the diagnosis finds nothing; of diagnose always
-  std::vector<Finding> remarks = {};   // why it is undecided; of one that is equal, what is open
-  std::string sentence = {};           // the diagnosis's, or why it is undecided
-  std::string note = {};               // the remarks on one that is equal: "bhtd has the same shape"
-  Power power = {};                    // where it is equal
+  Outcome outcome = Outcome::equal;   // diagnose() leaves it so
+  std::vector<Finding> remarks = {};  // the reasons why it is undecided; if it is equal, what else is to be known
+  std::string sentence = {};          // the sentence of the diagnosis, or of the remarks if it is undecided
+  std::string note = {};              // the remarks on a tensor that is equal: "bhtd has the same shape"
+  Power power = {};                   // empty unless it is equal
 };
 
 struct CheckResult {
   std::vector<NamedCheck> tensors;  // in the order of the pairs
   Diagnosed diagnosed;
-  Power power;                       // the faults that each tensor would show
-  Outcome outcome() const noexcept;  // the worst
+  Power power;                       // the faults that every tensor would show
+  Outcome outcome() const noexcept;  // the worst of all tensors
   bool equal() const noexcept { return outcome() == Outcome::equal; }
 };
 
 // ---- the two questions ---------------------------------------------------------------------------
 
-// Diagnoses every pair by the rope of which the least is wrong. Throws SHAPE, DTYPE, POSITION, ROPE, and SHAPE if the
-// positions fit no layout.
+// Diagnoses every pair by the rope of its layer; where no layer is known, by the rope that explains the pairs best.
+// Throws DTYPE, POSITION, ROPE, and SHAPE, also if the positions fit no layout.
 ROTARY_API Diagnosed diagnose(const Request&, const std::vector<TensorPair>&);
 
-// Compares `after` with `before` rotated by the model's rope in double precision, element by element, and diagnoses the
-// same data; equal is what neither objects to. A difference is allowed up to request.tolerance, or, without one, as the
-// rounding of the element type, one rounding of the table and the float32 steps of the angles explain; with one the
-// diagnosis may find noise, coarse angles and single elements. Undecided is what shows nothing (zeros, position 0, one
-// token for all), what is equal in the less likely of two layouts alone, and what fits one of several ropes where
-// nothing says whose layer it is. request.model must be there. Throws as diagnose, TENSOR for an element that is not
-// finite, and VALUE for a tolerance below 0.
+// Rotates `before` by the model's rope in double precision, compares every element with `after`, and diagnoses the same
+// data. A tensor is equal if no element differs by more than is allowed and the diagnosis finds no fault. The allowed
+// difference is request.tolerance; without one it is what the rounding of the element type, one rounding of the table
+// and the float32 steps of the angles explain. With a tolerance the diagnosis may find noise, coarse angles and single
+// elements. A tensor is undecided if its data show nothing (zeros, position 0, one token for all), if it is equal in
+// the less likely of two layouts alone, if it fits one of several ropes and nothing says which is its layer's, or if a
+// query lacks a factor that the model may multiply by later. request.model must be there. Throws as diagnose(), TENSOR
+// for an element that is not finite, and VALUE for a tolerance below 0.
 ROTARY_API CheckResult check(const Request&, const std::vector<TensorPair>&);
 
 // The JSON that `rotary diagnose --json` and `rotary check --json` print; numbers that are not finite are null.

@@ -13,7 +13,7 @@ namespace {
 
 std::vector<Cause> all_causes() {
   std::vector<Cause> list;
-  for (int i = 0; i <= static_cast<int>(Cause::other_layout); ++i) list.push_back(static_cast<Cause>(i));
+  for (int i = 0; i <= static_cast<int>(Cause::still_block); ++i) list.push_back(static_cast<Cause>(i));
   return list;
 }
 

@@ -203,9 +203,11 @@ TEST(Hard, BeforeAndAfterOfTwoTypes) {
       const auto judged = [&, before = before, after = after](double base) {
         Engine engine;
         engine.speed = speeds(base, dim);
+        Subject subject;
+        subject.used = &*one.rope;
         diagnose::NamedCheck check =
             diagnose::judge({"q", tensor_of(one.before, before), tensor_of(engine(one.before), after)},
-                            {.used = &*one.rope}, std::nullopt, {});
+                            subject, std::nullopt, {});
         diagnose::say(check);
         return check;
       };

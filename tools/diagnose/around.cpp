@@ -1,0 +1,183 @@
+// Steps of the model around the rotation, which a dump may hold too: the factor of queries, and a norm behind the
+// rotation. Each is found in the data, and undone, before the rotation is looked at.
+#include <algorithm>
+#include <array>
+#include <cmath>
+
+#include "examination.h"
+
+namespace rotary::diagnose {
+
+namespace {
+
+// Multiplies every element after of row r by values[r].
+Sample multiplied(const Sample& sample, const Layout& layout, const std::vector<double>& values) {
+  Sample other = sample;
+  std::vector<double> after = sample.after.copied();
+  for_each_head(layout, [&](std::int64_t row, std::int64_t, std::int64_t first) {
+    for (double& element : std::span(after).subspan(static_cast<std::size_t>(first), sample.x(first).size()))
+      element *= values[static_cast<std::size_t>(row)];
+  });
+  other.after = std::move(after);
+  other.unit = 2 * sample.unit;  // the step rounds too
+  return other;
+}
+
+// ---- the factor of queries ----
+
+// The factor of each row; empty where all are 1, or the tensor holds no queries of such a model.
+std::vector<double> query_factors(const Layout& layout, const Subject& subject) {
+  const bool is_query = subject.role == Role::q || subject.role == Role::other;
+  if (subject.scale.form == QueryForm::none || !is_query || subject.from || subject.backward) return {};
+  std::vector<std::int64_t> positions;
+  const std::vector<double> expected = expected_positions(layout, subject)[0];
+  for (const double position : expected) positions.push_back(static_cast<std::int64_t>(std::floor(position)));
+  const std::vector<float> factors = query_scale(subject.scale, positions);
+  if (std::ranges::all_of(factors, [](float one) { return one == 1; })) return {};
+  return {factors.begin(), factors.end()};
+}
+
+// How often most rows were multiplied by their factors: 0, 1 or 2 times; empty where the norms do not tell.
+std::optional<int> times_multiplied(const Sample& sample, const Layout& layout, const Subject& subject,
+                                    const std::vector<double>& factors) {
+  Block block;
+  Motion motion;
+  if (subject.turns) {
+    const Asked asked = ask(subject, *asked_block(subject, sample.head_dim), layout);
+    block = asked.block;
+    motion = asked.motion;
+  }
+  const Comparison compared = compare_rows(sample, layout, block, motion, std::nullopt);
+  std::array<int, 3> rows{};
+  int all = 0;
+  for (std::size_t row = 0; row < factors.size(); ++row) {
+    const double size = std::log(factors[row]), ratio = compared.wrong[row] - 1;
+    if (std::abs(size) < std::max(4 * sample.unit, 1e-5) || ratio == 0) continue;
+    ++all;
+    const double times = compared.wrong[row] == 0 ? 0 : std::log(ratio) / size, nearest = std::round(times);
+    if (nearest >= 0 && nearest <= 2 && std::abs(times - nearest) < 0.3) ++rows[static_cast<std::size_t>(nearest)];
+  }
+  const auto most = std::ranges::max_element(rows);
+  if (2 * *most <= all) return std::nullopt;
+  return static_cast<int>(most - rows.begin());
+}
+
+std::vector<double> powers_of(const std::vector<double>& values, double exponent) {
+  std::vector<double> powers;
+  for (const double value : values) powers.push_back(std::pow(value, exponent));
+  return powers;
+}
+
+void undo_query_factor(Around& around, const Layout& layout, const Subject& subject) {
+  const std::vector<double> factors = query_factors(layout, subject);
+  if (factors.empty()) return;
+  const std::optional<int> times = times_multiplied(around.as_found, layout, subject, factors);
+  if (!times) return;
+  const double most = *std::ranges::max_element(factors, {}, [](double one) { return std::abs(std::log(one)); });
+  const Number factor{"factor", most, 6};
+  if (*times > 0 || subject.multiplied) around.as_asked = multiplied(around.as_asked, layout, powers_of(factors, -1));
+  if (*times > 0) around.as_found = multiplied(around.as_found, layout, powers_of(factors, -*times));
+  if (*times == 1) around.remarks.push_back(finding(Cause::query_factor, {factor}));
+  if (*times == 2) around.fault = finding(Cause::query_factor_twice, {{"found", most * most, 6}, factor});
+  if (*times == 0 && subject.multiplied) around.fault = finding(Cause::query_factor_left_out, {factor});
+  if (*times == 0 && !subject.multiplied && subject.role == Role::q)
+    around.open = finding(Cause::query_factor_open, {factor});
+}
+
+// ---- a norm behind the rotation ----
+
+// The squared sizes of a head and of its pairs as the asked rotation leaves them, whatever its angles are. Elements
+// that do not rotate are pairs of one.
+struct Sizes {
+  std::vector<std::array<int, 2>> from, to;  // the elements of each pair, before and after
+  std::vector<double> factors;               // squared
+  Sizes(const Asked& asked, int head_dim) {
+    for (int pair = 0; pair < asked.block.pairs; ++pair) {
+      from.push_back(asked.block.input(pair));
+      to.push_back(asked.block.output(pair));
+      factors.push_back(square(asked.motion.factor));
+    }
+    for (int element = 0; element < head_dim; ++element) {
+      if (element >= asked.block.first && element < asked.block.first + asked.block.rotary_dim()) continue;
+      from.push_back({element, element});
+      to.push_back({element, element});
+      factors.push_back(0.5);  // the element counts twice
+    }
+  }
+  double of_pair(std::span<const double> head, std::size_t pair) const {
+    return factors[pair] * std::norm(pair_of(head, from[pair]));
+  }
+  double of_head(std::span<const double> head, double epsilon) const {
+    double sum = 0;
+    for (std::size_t pair = 0; pair < from.size(); ++pair) sum += of_pair(head, pair);
+    return sum / static_cast<double>(head.size()) + epsilon;
+  }
+};
+
+}  // namespace
+
+// A norm makes y_u = w_u z_u / size of the rotated z, so that (y_u / w_u)^2 + (y_v / w_v)^2 is the pair's squared norm
+// before, over that of the head: two weights of each pair by least squares, which do not depend on the angles.
+std::optional<Sample> without_norm_behind(const Sample& sample, const Reading& reading, const Subject& subject) {
+  const Asked asked = ask(subject, *asked_block(subject, sample.head_dim), reading.layout);
+  const Sizes sizes(asked, sample.head_dim);
+  std::int64_t heads = 0, changed = 0;
+  for_each_head(reading.layout, [&](std::int64_t, std::int64_t, std::int64_t first) {
+    double after = 0;
+    for (const double y : sample.y(first)) after += square(y) / static_cast<double>(sample.head_dim);
+    ++heads;
+    changed += std::abs(after / sizes.of_head(sample.x(first), 0) - 1) > 0.02 ? 1 : 0;
+  });
+  if (2 * changed < heads) return std::nullopt;
+  std::vector<TwoWeights> best;
+  double least = 6 * sample.unit + 1e-6, best_epsilon = 0;
+  for (const double epsilon : {1e-6, 1e-5}) {
+    std::vector<TwoWeights> weights(sizes.from.size());
+    for_each_head(reading.layout, [&](std::int64_t, std::int64_t, std::int64_t first) {
+      const auto x = sample.x(first), y = sample.y(first);
+      const double size = sizes.of_head(x, epsilon);
+      for (std::size_t pair = 0; pair < weights.size(); ++pair) {
+        const Complex after = pair_of(y, sizes.to[pair]);
+        const bool alone = sizes.to[pair][0] == sizes.to[pair][1];
+        weights[pair].add(square(after.real()), alone ? 0 : square(after.imag()), sizes.of_pair(x, pair) / size);
+      }
+    });
+    double off = 0, all = 0;
+    for (const TwoWeights& one : weights) off += std::max(0.0, one.off()), all += one.nn;
+    if (!(std::sqrt(off) < least * std::sqrt(all))) continue;
+    least = std::sqrt(off / all);
+    best_epsilon = epsilon;
+    best = std::move(weights);
+  }
+  const auto has_none = [](const TwoWeights& one) { return !(one.a() > 0) || (one.qq > 0 && !(one.b() > 0)); };
+  if (best.empty() || std::ranges::any_of(best, has_none)) return std::nullopt;
+  Sample other = sample;
+  std::vector<double> after = sample.after.copied();
+  for_each_head(reading.layout, [&](std::int64_t, std::int64_t, std::int64_t first) {
+    const double size = std::sqrt(sizes.of_head(sample.x(first), best_epsilon));
+    const auto y = std::span(after).subspan(static_cast<std::size_t>(first), sample.x(first).size());
+    for (std::size_t pair = 0; pair < best.size(); ++pair) {
+      const auto [u, v] = sizes.to[pair];
+      y[static_cast<std::size_t>(u)] *= size * std::sqrt(best[pair].a());
+      if (u != v) y[static_cast<std::size_t>(v)] *= size * std::sqrt(best[pair].b());
+    }
+  });
+  other.after = std::move(after);
+  other.unit = 2 * sample.unit;  // the norm rounds too
+  return other;
+}
+
+Around without_steps_around(const Sample& sample, const Subject& subject) {
+  Around around{sample, sample};
+  if (!sample.finite || subject.used == nullptr || !asked_block(subject, sample.head_dim)) return around;
+  const Reading reading = plausible_readings(sample, subject).front();
+  undo_query_factor(around, reading.layout, subject);
+  if (!subject.norm_behind || !subject.turns) return around;
+  if (const auto plain = without_norm_behind(around.as_found, reading, subject)) {
+    around.as_asked = around.as_found = *plain;
+    around.remarks.push_back(finding(Cause::norm_behind_asked));
+  }
+  return around;
+}
+
+}  // namespace rotary::diagnose

@@ -1,0 +1,260 @@
+// Maps of pairs, where no rotation explains_pairs what a kernel does: 2 x 2 weights of each pair, by least squares.
+#include <algorithm>
+#include <array>
+#include <cmath>
+
+#include "examination.h"
+#include "values/number_text.h"
+
+namespace rotary::diagnose {
+
+namespace {
+
+constexpr double explains_pairs = 0.02;  // the relative residual; that of a wrong map is near 1
+constexpr std::int64_t most_rows = 256;
+
+// The entries of a map in the order uu, uv, vu, vv: y_u = uu x_u + uv x_v, y_v = vu x_u + vv x_v. Each is a sum of
+// cos, sin and 1 with these weights.
+using Entry = std::array<double, 3>;
+using Map = std::array<Entry, 4>;
+constexpr Map rotation = {{{1, 0, 0}, {0, -1, 0}, {0, 1, 0}, {1, 0, 0}}};
+
+struct NamedMap {
+  Cause cause;
+  Map map;
+};
+constexpr NamedMap named_maps[] = {
+    {Cause::mirrored, {{{1, 0, 0}, {0, 1, 0}, {0, 1, 0}, {1, 0, 0}}}},
+    {Cause::sin_cos_exchanged, {{{0, 1, 0}, {-1, 0, 0}, {1, 0, 0}, {0, 1, 0}}}},
+    {Cause::without_second_sin, {{{1, 0, 0}, {0, -1, 0}, {0, 0, 0}, {1, 0, 0}}}},
+};
+
+// visit(x, y, turn) for each pair of each head, of some rows where there are many.
+template <class Visit>
+void visit_pairs(const Sample& sample, const Layout& layout, const Block& block, const Motion& motion, Visit visit) {
+  const std::int64_t step = std::max<std::int64_t>(1, layout.batch * layout.tokens / most_rows);
+  for_each_head(layout, [&](std::int64_t row, std::int64_t head, std::int64_t first) {
+    for (int pair = 0; row % step == 0 && pair < block.pairs; ++pair)
+      visit(pair_of(sample.x(first), block.input(pair)), pair_of(sample.y(first), block.output(pair)),
+            motion.turn(row, motion.of(head, pair)), row, pair);
+  });
+}
+
+// ---- one map by cos and sin for all pairs ----
+
+using Basis = std::array<double, 6>;  // cos x_u, sin x_u, x_u, and the same of x_v
+
+Basis basis_of(Complex x, Complex turn) {
+  return {turn.real() * x.real(), turn.imag() * x.real(), x.real(),
+          turn.real() * x.imag(), turn.imag() * x.imag(), x.imag()};
+}
+
+// The sums of the normal equations: products of the basis, and of it with y_u and y_v.
+struct NormalEquations {
+  std::array<Basis, 6> products{};
+  std::array<Basis, 2> with{};
+  void add(const Basis& basis, Complex y) {
+    for (std::size_t i = 0; i < basis.size(); ++i) {
+      for (std::size_t j = 0; j < basis.size(); ++j) products[i][j] += basis[i] * basis[j];
+      with[0][i] += basis[i] * y.real();
+      with[1][i] += basis[i] * y.imag();
+    }
+  }
+  // By elimination; weights that the data do not tell become small.
+  Basis solved(Basis right) const {
+    std::array<Basis, 6> left = products;
+    for (std::size_t i = 0; i < left.size(); ++i) left[i][i] += 1e-9 * (1 + products[i][i]);
+    for (std::size_t i = 0; i < left.size(); ++i) {
+      for (std::size_t j = i + 1; j < left.size(); ++j) {
+        const double times = left[j][i] / left[i][i];
+        for (std::size_t k = i; k < left.size(); ++k) left[j][k] -= times * left[i][k];
+        right[j] -= times * right[i];
+      }
+    }
+    for (std::size_t i = left.size(); i-- > 0;) {
+      for (std::size_t k = i + 1; k < left.size(); ++k) right[i] -= left[i][k] * right[k];
+      right[i] /= left[i][i];
+    }
+    return right;
+  }
+};
+
+// Weights are quarters where they nearly are.
+double tidy_weight(double weight) {
+  const double quarters = std::round(4 * weight) / 4;
+  return std::abs(weight - quarters) < 0.02 ? quarters : weight;
+}
+
+double residual_of_map(const Sample& sample, const Layout& layout, const Block& block, const Motion& motion,
+                       const Map& map) {
+  double off = 0, all = 0;
+  visit_pairs(sample, layout, block, motion, [&](Complex x, Complex y, Complex turn, std::int64_t, int) {
+    const auto value = [&](const Entry& one) { return one[0] * turn.real() + one[1] * turn.imag() + one[2]; };
+    off += square(value(map[0]) * x.real() + value(map[1]) * x.imag() - y.real()) +
+           square(value(map[2]) * x.real() + value(map[3]) * x.imag() - y.imag());
+    all += std::norm(y);
+  });
+  return all > 0 ? std::sqrt(off / all) : 1;
+}
+
+std::string entry_text(const Entry& entry) {
+  std::string text;
+  for (const auto& [weight, word] : {std::pair(entry[0], "c"), {entry[1], "s"}, {entry[2], ""}}) {
+    if (std::abs(weight) < 0.005) continue;
+    const double size = std::abs(weight), part = 1 / size;
+    const std::string name = word;
+    text += weight < 0 ? (text.empty() ? "-" : " - ") : text.empty() ? "" : " + ";
+    if (name.empty()) {
+      text += detail::significant(size, 2);
+    } else if (size == 1 || (size < 1 && part == std::round(part))) {
+      text += name + (size == 1 ? "" : "/" + detail::significant(part, 1));
+    } else {
+      text += detail::significant(size, 2) + " " + name;
+    }
+  }
+  return text.empty() ? "0" : text;
+}
+
+std::string matrix_text(const std::array<std::string, 4>& entries) {
+  return "[" + entries[0] + ", " + entries[1] + "; " + entries[2] + ", " + entries[3] + "]";
+}
+
+std::optional<Finding> find_one_map(const Sample& sample, const Layout& layout, const Block& block,
+                                    const Motion& motion, double& residual) {
+  NormalEquations sums;
+  visit_pairs(sample, layout, block, motion,
+              [&](Complex x, Complex y, Complex turn, std::int64_t, int) { sums.add(basis_of(x, turn), y); });
+  Map map;
+  for (std::size_t element = 0; element < 2; ++element) {
+    const Basis weights = sums.solved(sums.with[element]);
+    for (std::size_t i = 0; i < weights.size(); ++i) map[2 * element + i / 3][i % 3] = tidy_weight(weights[i]);
+  }
+  const double off = residual_of_map(sample, layout, block, motion, map);
+  if (map == rotation || !(off < std::min(explains_pairs, residual))) return std::nullopt;
+  residual = off;
+  const Number pairing{"pairing", name(block.kind)};
+  const auto* known = std::ranges::find(named_maps, map, &NamedMap::map);
+  if (known != std::end(named_maps)) return finding(known->cause, {pairing});
+  std::array<std::string, 4> entries;
+  std::ranges::transform(map, entries.begin(), entry_text);
+  return finding(Cause::map, {{"map", matrix_text(entries)}, {"rotation", "[c, -s; s, c]"}, pairing});
+}
+
+// ---- a map of each pair at each token, by its heads ----
+
+struct Maps {
+  std::vector<std::array<double, 4>> found, asked;
+  std::vector<std::int64_t> row;
+  std::vector<int> pair;
+};
+
+// Empty where too few heads tell, or the maps differ from head to head.
+std::optional<Maps> maps_of(const Sample& sample, const Layout& layout, const Block& block, const Motion& motion) {
+  const auto pairs = static_cast<std::size_t>(block.pairs);
+  std::vector<std::array<TwoWeights, 2>> sums(static_cast<std::size_t>(layout.batch * layout.tokens) * pairs);
+  visit_pairs(sample, layout, block, motion, [&](Complex x, Complex y, Complex, std::int64_t row, int pair) {
+    auto& [of_u, of_v] = sums[static_cast<std::size_t>(row) * pairs + static_cast<std::size_t>(pair)];
+    of_u.add(x.real(), x.imag(), y.real());
+    of_v.add(x.real(), x.imag(), y.imag());
+  });
+  Maps maps;
+  double off = 0, all = 0;
+  for (std::size_t at = 0; at < sums.size(); ++at) {
+    const auto& [u, v] = sums[at];
+    if (u.count == 0) continue;
+    if (!u.solvable()) return std::nullopt;
+    const auto row = static_cast<std::int64_t>(at / pairs);
+    const auto pair = static_cast<int>(at % pairs);
+    const Complex turn = motion.turn(row, pair);
+    maps.found.push_back({u.a(), u.b(), v.a(), v.b()});
+    maps.asked.push_back({turn.real(), -turn.imag(), turn.imag(), turn.real()});
+    maps.row.push_back(row);
+    maps.pair.push_back(pair);
+    off += std::max(0.0, u.off()) + std::max(0.0, v.off());
+    all += u.nn + v.nn;
+  }
+  return off < square(explains_pairs) * all ? std::optional(maps) : std::nullopt;
+}
+
+// How many pairs further the table has an entry that is wrong, the same for all pairs; 0: it is in no such place.
+int places_further(const Maps& maps, std::size_t entry, int pairs, const Motion& motion) {
+  for (int further = 1; further < pairs; ++further) {
+    bool all = true;
+    for (std::size_t i = 0; all && i < maps.found.size(); ++i) {
+      const Complex turn = motion.turn(maps.row[i], (maps.pair[i] + further) % pairs);
+      const double value = entry == 0 || entry == 3 ? turn.real() : entry == 1 ? -turn.imag() : turn.imag();
+      all = std::abs(maps.found[i][entry] - value) < 0.05;
+    }
+    if (all) return further;
+  }
+  return 0;
+}
+
+std::optional<Finding> find_map_of_pairs(const Sample& sample, const Layout& layout, const Block& block,
+                                         const Motion& motion) {
+  if (motion.apart > 0) return std::nullopt;
+  const std::optional<Maps> maps = maps_of(sample, layout, block, motion);
+  if (!maps) return std::nullopt;
+  std::array<bool, 4> is_wrong{};
+  std::set<std::int64_t> pairs, rows;
+  std::optional<std::size_t> first;
+  std::size_t right = 0;
+  for (std::size_t i = 0; i < maps->found.size(); ++i) {
+    const auto [uu, uv, vu, vv] = maps->found[i];
+    const bool is_rotation = std::abs(uu - vv) < 0.05 && std::abs(uv + vu) < 0.05;  // by another angle
+    bool all = true;
+    for (std::size_t entry = 0; entry < 4; ++entry) {
+      if (is_rotation || std::abs(maps->found[i][entry] - maps->asked[i][entry]) <= 0.05) continue;
+      all = false;
+      is_wrong[entry] = true;
+      pairs.insert(maps->pair[i]);
+      rows.insert(maps->row[i]);
+      if (!first) first = i;
+    }
+    right += all ? 1 : 0;
+  }
+  const bool is_table = 2 * std::ssize(rows) >= layout.batch * layout.tokens;  // else some tokens are wrong
+  if (!first || !is_table || (std::ranges::count(is_wrong, true) > 3 && right == 0)) return std::nullopt;
+  const auto text = [](const std::array<double, 4>& map) {
+    std::array<std::string, 4> entries;
+    std::ranges::transform(map, entries.begin(), [](double one) { return detail::significant(one, 2); });
+    return matrix_text(entries);
+  };
+  std::vector<Number> numbers = {{"pair", number(maps->pair[*first])},
+                                 {"token", number(sample.in_whole(1, {maps->row[*first] % layout.tokens})[0])},
+                                 {"found", text(maps->found[*first])},
+                                 {"asked", text(maps->asked[*first])},
+                                 {"pairing", name(block.kind)}};
+  constexpr const char* words[] = {"the first cos", "the first sin", "the second sin", "the second cos"};
+  for (std::size_t entry = 0; entry < 4; ++entry) {
+    const int further = is_wrong[entry] ? places_further(*maps, entry, block.pairs, motion) : 0;
+    if (further == 0) continue;
+    numbers.push_back({"entry", words[entry]});
+    numbers.push_back({"further", number(further)});
+    break;
+  }
+  return finding(Cause::map_of_pairs, std::move(numbers), {.pairs = {pairs.begin(), pairs.end()}});
+}
+
+}  // namespace
+
+bool examine_maps(Examination& exam, const Asked& asked, const Reading& reading, double residual) {
+  if (exam.findings.front().cause == Cause::one_pair) return false;  // half of a map is not told
+  std::optional<Finding> found;
+  Block block = asked.block;
+  for (const Kind kind : {asked.block.kind, Kind::half, Kind::interleaved}) {
+    block.kind = kind;
+    if (auto one = find_one_map(exam.sample, reading.layout, block, asked.motion, residual)) found = std::move(one);
+  }
+  block.kind = asked.block.kind;
+  const bool is_one_map = found.has_value();
+  if (!found) found = find_map_of_pairs(exam.sample, reading.layout, block, asked.motion);
+  if (!found) return false;
+  exam.facts.layout = reading.word;
+  exam.residual = residual;
+  exam.explained = exam.named = is_one_map;  // parts may tell more than several maps do
+  exam.findings = {std::move(*found)};
+  return true;
+}
+
+}  // namespace rotary::diagnose
