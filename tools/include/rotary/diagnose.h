@@ -98,7 +98,7 @@ enum class Cause : std::uint8_t {
   frequencies_rolled_late, frequencies_early, frequencies_late, frequencies_reversed,
   // befores that the rotation did not take, and single elements
   another_order, before_norm, factors, still_elements_zero, still_elements_multiplied, still_elements_differ,
-  single_elements, another_tensor,
+  single_elements, table_entries, another_tensor,
   // a tensor that is not to be rotated
   not_to_rotate, rotated_nonetheless, changed_nonetheless,
   // two engines
