@@ -187,7 +187,7 @@ void run(const PositionsOptions& options) {
            files::in_quotes(files::path_text(path)));
     check_output(path);
   }
-  std::vector<std::int64_t> shape;  // of the ids or the mask
+  std::vector<std::int64_t> shape;  // that the ids or the mask have
   const PositionsRequest request = request_of(options, shape);
   if (!options.against.empty()) return compare(request, options.against);
   ModelPositions made = make_positions(request);

@@ -37,7 +37,7 @@ struct Shard {
 
 Shard open_shard(const std::filesystem::path& file, const std::string& name = {});
 
-Bytes bytes_of(const Shard&, std::size_t entry);  // of the tensor with that number in the header
+Bytes bytes_of(const Shard&, std::size_t entry);  // a tensor's, by its number in the header
 
 struct Folder {
   std::filesystem::path path;

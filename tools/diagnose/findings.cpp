@@ -199,8 +199,8 @@ constexpr Row cause_rows[] = {
     ROW(single_elements, elements, "[is|are] as the config asks but for <{count} elements: >element {element} of head "
         "{head} at token {token}< of batch row {row}>< and {others} others>< and {other} "
         "other>", Join::clause, "and", names_all),
-    ROW(table_entries, elements, "[is|are] as the config asks but for {of} of pair {pair} at row {row}, which is {found} "
-        "instead of {asked}, and {others} other entries"),
+    ROW(table_entries, elements, "[is|are] as the config asks but for {of} of pair {pair} at row {row}, which is "
+        "{found} instead of {asked}<, and {others} others>"),
     ROW(another_tensor, layout, "after is {other} before, rotated: another tensor"),
     ROW(not_to_rotate, as_configured, "[is|are] not rotated, as {reason}"),
     ROW(rotated_nonetheless, layer, "{rotated}< as queries and keys of the model are{as_others}>; {reason}"),

@@ -16,7 +16,7 @@ namespace {
 
 using detail::shape_text;
 
-// ---- what the engine has -------------------------------------------------------------------------
+// ---- the engine's table -------------------------------------------------------------------------
 
 // cos and sin [rows, columns]. A pair has one column, or two: as halves of the row or side by side.
 struct EngineTable {
@@ -96,7 +96,7 @@ EngineTable with_copies(EngineTable table, const Rope& rope) {
   return std::min(half, side) <= most ? table : once;
 }
 
-// ---- what is asked -------------------------------------------------------------------------------
+// ---- the question -------------------------------------------------------------------------------
 
 struct Question {
   const Request& request;
@@ -104,6 +104,14 @@ struct Question {
   PositionSet positions;
   Frequencies frequencies;
 };
+
+Question question_of(const Request& request, const ModelRope& used, PositionSet positions) {
+  Question one{request, used, std::move(positions), {}};
+  one.frequencies = frequencies(used.rope, request.length.value_or(one.positions.length()));
+  if (!has_one_speed_per_pair(used.rope) || !one.frequencies.phase.empty() || used.rope.xpos.scale != 0)
+    fail(Code::ROPE, "check", "a table alone must be of a rope with one speed for each pair and no phases");
+  return one;
+}
 
 struct Held {
   Checked checked = {};
@@ -127,30 +135,20 @@ void add(Held& held, double found, double asked, double allowed, int copy, const
   held.found = found, held.asked = asked;
 }
 
-// The sum of the sizes of an angle's terms.
-double size_of_angle(const Question& question, std::int64_t row, int pair) {
-  const Frequencies& turns = question.frequencies;
-  const auto i = static_cast<std::size_t>(pair), pairs = static_cast<std::size_t>(turns.pairs());
-  double sum = turns.phase.empty() ? 0 : std::abs(turns.phase[i]);
-  for (std::size_t term = 0; std::cmp_less(term, std::max(1, turns.summed_axes)); ++term) {
-    const std::size_t axis = turns.axis.empty() ? term : turns.axis[i];
-    sum +=
-        std::abs(turns.inv_freq[term * pairs + i] * question.positions.value(axis, 0, static_cast<std::size_t>(row)));
-  }
-  return sum;
-}
-
 Held hold(const Question& question, const EngineTable& table, double unit) {
-  const Table right(question.frequencies, question.positions.view(), *question.request.executor);
+  const Frequencies& turns = question.frequencies;
+  const Table right(turns, question.positions.view(), *question.request.executor);
   Held held;
   const bool as_wide = table.pairs == right.pairs();
-  for (int copy = 0; copy < table.copies && !as_wide; ++copy) add(held, 0, 1, 0, copy, {.pair = 0});
+  if (!as_wide) held.off = held.all = 1, held.wrong = {true, table.copies == 2};
   for (std::int64_t i = 0; as_wide && i < table.rows * table.pairs; ++i) {
     const std::int64_t row = i / table.pairs;
     const int pair = static_cast<int>(i % table.pairs);
-    const double angle = size_of_angle(question, row, pair);
+    const auto axis = turns.axis.empty() ? 0 : turns.axis[static_cast<std::size_t>(pair)];
+    const double place = question.positions.value(axis, 0, static_cast<std::size_t>(row));
+    const double angle = std::abs(turns.inv_freq[static_cast<std::size_t>(pair)] * place);
     const double cos = right.cos()[static_cast<std::size_t>(i)], sin = right.sin()[static_cast<std::size_t>(i)];
-    const double steps = std::hypot(cos, sin) * steps_of(pair, angle);
+    const double steps = turns.attention_factor * steps_of(pair, angle);
     held.checked.moves = held.checked.moves || angle > 0;
     for (int copy = 0; copy < table.copies; ++copy) {
       const std::size_t at = table.at(row, pair, copy);
@@ -191,13 +189,14 @@ Diagnosis explain(const Question& question, const EngineTable& table, int copy) 
   turned.first = 0;
   turned.heads = turned.kv_heads = 1;
   Request request = question.request;
+  request.length = request.length.value_or(question.positions.length());
   request.layout = "td";
   request.positions = question.positions;
   request.rope = 0;
   request.layer.reset();
   request.model->ropes = {turned};
   Diagnosis found = diagnose(request, {{"", tensor_of(before, table.rows), tensor_of(after, table.rows)}}).all;
-  std::erase_if(found.found, [](const Finding& one) { return one.cause == Cause::coarse_before; });  // of ones
+  std::erase_if(found.found, [](const Finding& one) { return one.cause == Cause::coarse_before; });  // the ones
   found.findings.clear();
   return found;
 }
@@ -253,14 +252,15 @@ NamedCheck judge(const Question& question, const EngineTable& table) {
   const Verdict verdict = one.diagnosis.verdict;
   const bool is_open = verdict == Verdict::cannot_tell || verdict == Verdict::elements || verdict == Verdict::noise ||
                        verdict == Verdict::as_configured;
-  if (is_open && (8 * held.off <= held.all || verdict == Verdict::as_configured)) {
+  if (is_open && one.checked.first && (8 * held.off <= held.all || verdict == Verdict::as_configured)) {
     const bool is_cos = one.checked.first->element < table.pairs;
-    conclude(one, finding(Cause::table_entries, {{"others", number(held.off - 1)},
-                                                 {"of", is_cos ? "cos" : "sin"},
-                                                 {"pair", number(*one.checked.first->pair)},
-                                                 {"row", number(one.checked.first->token)},
-                                                 {"found", held.found, 6},
-                                                 {"asked", held.asked, 6}}));
+    Finding found = finding(Cause::table_entries, {{"of", is_cos ? "cos" : "sin"},
+                                                   {"pair", number(*one.checked.first->pair)},
+                                                   {"row", number(one.checked.first->token)},
+                                                   {"found", held.found, 6},
+                                                   {"asked", held.asked, 6}});
+    if (held.off > 1) found.numbers.push_back({"others", number(held.off - 1)});
+    conclude(one, std::move(found));
   }
   return one;
 }
@@ -278,43 +278,20 @@ PositionSet telling_positions(int axes) {
   return set;
 }
 
-NamedCheck judge(const Question& question, const std::vector<double>& inv_freq) {
-  const Frequencies& right = question.frequencies;
-  if (!has_one_speed_per_pair(question.used.rope) || right.inv_freq.size() != inv_freq.size()) {
-    fail(Code::SHAPE, "check", "inv_freq must have one value for each of the ", right.pairs(),
-         " pairs of a rope that has no others, but has ", inv_freq.size());
-  }
-  const auto hold_by = [&](double unit) {
-    Held held;
-    for (std::size_t i = 0; i < inv_freq.size(); ++i) {
-      const int pair = static_cast<int>(i);
-      const double allowed = (unit + slack_of(pair)) * std::abs(right.inv_freq[i]);
-      add(held, inv_freq[i], right.inv_freq[i], question.request.tolerance.value_or(allowed), 0,
-          {.element = pair, .pair = pair});
-    }
-    return held;
-  };
-  NamedCheck one = outcome_of(hold_by(0));
-  one.name = "what inv_freq turns";
-  one.checked.moves = true;
-  if (one.checked.equal) return one;
-  if (const auto type = coarse_type(inv_freq, [&](double unit) { return hold_by(unit).off == 0; })) {
-    conclude(one, finding(Cause::coarse_inv_freq, {{"type", name(*type)}}));
-    return one;
-  }
-  EngineTable table{.rows = question.positions.tokens, .pairs = right.pairs()};
+// The table of frequencies in double.
+EngineTable table_of(const Question& question, const std::vector<double>& inv_freq) {
+  EngineTable table{.rows = question.positions.tokens, .pairs = static_cast<int>(inv_freq.size()), .unit = 0};
+  const double factor = question.frequencies.attention_factor;
   for (std::size_t row = 0; std::cmp_less(row, table.rows); ++row) {
     for (const double speed : inv_freq) {
-      const double angle = speed * question.positions.value(0, 0, row);
-      table.cos.push_back(right.attention_factor * std::cos(angle));
-      table.sin.push_back(right.attention_factor * std::sin(angle));
+      table.cos.push_back(factor * std::cos(speed * question.positions.value(0, 0, row)));
+      table.sin.push_back(factor * std::sin(speed * question.positions.value(0, 0, row)));
     }
   }
-  one.diagnosis = explain(question, table, 0);
-  return one;
+  return table;
 }
 
-// Of ropes among which nothing chooses the one that fits best.
+// The answer of the rope that fits best, among those that nothing chooses between.
 CheckResult best_of(const Request& request, int pairs, const std::function<NamedCheck(const ModelRope&)>& judge_by) {
   const std::vector<ModelRope>& all = request.model->ropes;
   std::vector<const ModelRope*> ropes;
@@ -355,11 +332,7 @@ CheckResult check_table(const Request& request, const Tensor& cos, const std::op
       fail(Code::SHAPE, "check", "positions must be one for each of the ", table.rows, " rows but are ",
            shape_text(positions.shape()));
     }
-    Request at_length = request;
-    at_length.length = request.length.value_or(positions.length());
-    const Question question{at_length, used, positions, frequencies(used.rope, *at_length.length)};
-    if (question.frequencies.heads > 1)
-      fail(Code::ROPE, "check", "a table alone must be of a rope that turns all heads alike");
+    const Question question = question_of(request, used, positions);
     return judge(question, with_copies(table, used.rope));
   });
 }
@@ -368,9 +341,8 @@ CheckResult check_inv_freq(const Request& request, const std::vector<double>& in
   Request at_length = request;
   at_length.length = request.length.value_or(0);
   CheckResult result = best_of(at_length, static_cast<int>(inv_freq.size()), [&](const ModelRope& used) {
-    return judge(
-        {at_length, used, telling_positions(tools::axes_of(used.rope)), frequencies(used.rope, *at_length.length)},
-        inv_freq);
+    const Question question = question_of(at_length, used, telling_positions(tools::axes_of(used.rope)));
+    return judge(question, table_of(question, inv_freq));
   });
   const Cause cause = result.tensors[0].diagnosis.found[0].cause;
   const bool of_a_length = cause == Cause::short_list || cause == Cause::long_list || cause == Cause::within_length ||

@@ -65,7 +65,7 @@ ModelPositions made_packed(const PositionsRequest& request, Merge merge) {
     rows.tokens = std::max(i == 0 ? 0 : rows.tokens, bounds[i + 1] - bounds[i]);
   rows.ids.assign(static_cast<std::size_t>(rows.batch * rows.tokens), -1);
   rows.mask.assign(rows.ids.size(), 0);
-  std::vector<std::int64_t> places;  // of each token among those of the rows
+  std::vector<std::int64_t> places;  // each token's, among those of the rows
   for (std::size_t i = 0; i + 1 < bounds.size(); ++i) {
     for (std::int64_t token = bounds[i]; token < bounds[i + 1]; ++token) {
       places.push_back(static_cast<std::int64_t>(i) * rows.tokens + token - bounds[i]);

@@ -32,7 +32,7 @@ ROTARY_API CheckResult check_inv_freq(const Request&, const std::vector<double>&
 struct RunStep {
   std::string name;                            // its file, in sentences
   std::vector<std::vector<double>> positions;  // by axis, of each token
-  std::vector<std::int64_t> sequences = {};    // of each token the number of its sequence; empty: one for all
+  std::vector<std::int64_t> sequences = {};    // the number of each token's sequence; empty: one for all
   std::vector<std::int64_t> drafts = {};       // 1 for a token that a draft guessed; empty: none is
   std::vector<std::int64_t> slots = {};        // the place of its key in the cache; empty: not known
 };
@@ -53,7 +53,7 @@ ROTARY_API const char* name(RunCause) noexcept;
 struct RunFault {
   RunCause cause = RunCause::goes_on;
   std::string step = {};
-  std::int64_t sequence = 0, token = 0;  // of the step
+  std::int64_t sequence = 0, token = 0;  // the token's number in the step
   double found = 0, asked = 0;           // positions; slots of overwrites
   std::int64_t other = 0;                // the other sequence
 };

@@ -94,9 +94,9 @@ struct ComparedTensor {
 };
 
 struct ComparedCheckpoints {
-  Pairing from = Pairing::unset, to = Pairing::unset;  // of the first, and the other one
+  Pairing from = Pairing::unset, to = Pairing::unset;  // the first's, and the other one
   std::optional<RowOrder> order = {};  // in which every tensor of q and k is: same or reordered, as by convert --to
-  std::vector<ComparedTensor> tensors = {};  // those of q and k, and all others that are not the same in both
+  std::vector<ComparedTensor> tensors = {};  // q and k, and all others that are not the same in both
   std::size_t same_others = 0;
   bool equal() const noexcept { return order.has_value(); }  // and all others are the same
   ROTARY_API std::string sentence() const;

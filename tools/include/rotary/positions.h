@@ -166,7 +166,7 @@ struct ROTARY_API ModelPositions {
 // CONFIG_VALUE; and what reading the config throws.
 ROTARY_API ModelPositions model_positions(const std::string& config, const ModelInputs&);
 
-// What makes the ids of a sequence, of packed ones, or of a rank's part of them.
+// The inputs that make the ids of a sequence, of packed ones, or of a rank's part of them.
 struct ROTARY_API PositionsRequest {
   std::string config = {};                    // as model_positions takes it; "" counts tokens
   ModelInputs inputs = {};                    // without ids: inputs.tokens of a sequence
@@ -186,7 +186,7 @@ enum class IdsRule : std::uint8_t {
   as_words,              // every token is counted, pictures too, on every axis
   unmerged,              // pictures have the sides of their grids before merging
   unmerged_behind,       // only what follows them does
-  without_seconds,       // of a video
+  without_seconds,       // a video's are not read
   other_film_rule,       // behind a video by the rule of the publisher, or of transformers
   other_rank,            // the tokens of another rank, or of another split
   axes_exchanged,        //
@@ -204,7 +204,7 @@ struct IdsCheck {
   std::int64_t token = 0;
   double found = 0, asked = 0;
   bool equal() const noexcept { return off == 0; }
-  ROTARY_API std::string sentence() const;  // of the rule
+  ROTARY_API std::string sentence() const;  // about the rule
 };
 // found: [axes, batch, tokens] with or without a batch of 1, one axis for all, or generate()'s row of plain positions
 // in front. More tokens than the request has are those decoded after them. Throws SHAPE, and what make_positions does.
