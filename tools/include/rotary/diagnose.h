@@ -102,7 +102,8 @@ enum class Cause : std::uint8_t {
   // a tensor that is not to be rotated
   not_to_rotate, rotated_nonetheless, changed_nonetheless,
   // two engines
-  same, same_in_another_order, same_but_noise, further, turned_otherwise, another_in_second, zero_in_both,
+  same, same_in_another_order, same_but_noise, further, turned_otherwise, other_as_asked, another_in_second,
+  zero_in_both,
   // all else, and what the findings leave open
   rest_as_asked, as_asked_in, others_open, open_layers, rope_of_other_layers, one_file,
   at_position_0, one_token, one_of_two_layouts, open_rope, other_layout,

@@ -172,6 +172,30 @@ TEST(InvFreqAlone, is_held_to_float32_whatever_stores_it) {
   check(speeds(10000, 32), Outcome::differs, Cause::block);
 }
 
+// ---- two engines ---------------------------------------------------------------------------------
+
+TEST(TwoEngines, are_told_apart_where_one_is_as_asked) {
+  const Data before = random_data({}, ElementType::f32);
+  const auto expect_cause = [&](const Engine& first, const Engine& second, Cause cause, const std::string& words) {
+    diagnose::Request request = asking();
+    request.rotated = true;
+    const auto tensor = [&](const Engine& engine) { return tensor_of(engine(before), ElementType::f32, "bthd"); };
+    const CheckResult found = diagnose::check(request, {{"q", tensor(first), tensor(second)}});
+    EXPECT_EQ(found.outcome(), Outcome::differs);
+    EXPECT_STREQ(name(found.tensors[0].diagnosis.found[0].cause), name(cause)) << found.tensors[0].sentence;
+    EXPECT_NE(found.tensors[0].sentence.find(words), std::string::npos) << found.tensors[0].sentence;
+  };
+  const Engine right, base{.speed = speeds(500000)}, clockwise{.clockwise = true};
+  expect_cause(right, base, Cause::base, "base 500000; the model asks base 10000");
+  expect_cause(right, base, Cause::base, "; so in the second file; in the other one it is as the config asks");
+  expect_cause(base, right, Cause::base, "; so in the first file; in the other one it is as the config asks");
+  expect_cause(right, clockwise, Cause::direction, "second file");
+  expect_cause(base, clockwise, Cause::turned_otherwise, "by no one offset");
+  Engine later;
+  later.position = [](int, int t, int) { return t + 3.0; };
+  expect_cause(right, later, Cause::further, "3 positions further");
+}
+
 // ---- runs ----------------------------------------------------------------------------------------
 
 std::vector<double> counted(double first, int count) {
