@@ -76,6 +76,7 @@ std::vector<Finding> explain_by_undoing(const Sample& sample, const Subject& sub
     std::vector<Finding> found = answer.diagnosis.found;
     const bool is_named = found.front().cause != Cause::unknown_speeds && found.front().cause != Cause::other_positions;
     if (!answer.explained || !is_named || !is_fault(found.front())) continue;
+    std::erase_if(found, [](const Finding& of) { return of.cause == Cause::coarse_before; });  // the undone one
     found.push_back(finding(Cause::other_as_asked, {{is_second ? "second" : "first", true}}));
     return found;
   }

@@ -212,8 +212,8 @@ constexpr Row cause_rows[] = {
         "the second file{order_of_two}; {scores}"),
     ROW(turned_otherwise, cannot_tell, "{rotated} or multiplied otherwise in the second file, by no one offset: "
         "diagnose tells which is right from the tensors before"),
-    ROW(other_as_asked, as_configured, "so in the <second{second}><first{first}> file; in the other one [it is|they "
-        "are] as the config asks", Join::tail),
+    ROW(other_as_asked, as_configured, "so in the <second{second}><first{first}> file, if [it is|they are] as the "
+        "config asks in the other one", Join::tail),
     ROW(another_in_second, cannot_tell, "[is|are] another tensor in the second file: no rotation leads from one to the "
         "other"),
     ROW(zero_in_both, as_configured, "[is|are] zero everywhere in both files"),
