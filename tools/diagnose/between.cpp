@@ -74,7 +74,8 @@ std::vector<Finding> explain_by_undoing(const Sample& sample, const Subject& sub
     both.unit = sample.unit + sample.before_unit;
     const Answer answer = answer_as_one(one.within(both), read);
     std::vector<Finding> found = answer.diagnosis.found;
-    const bool is_named = found.front().cause != Cause::unknown_speeds && found.front().cause != Cause::other_positions;
+    constexpr Cause vague[] = {Cause::unknown_speeds, Cause::other_positions, Cause::twice_mixed};
+    const bool is_named = std::ranges::find(vague, found.front().cause) == std::end(vague);
     if (!answer.explained || !is_named || !is_fault(found.front())) continue;
     std::erase_if(found, [](const Finding& of) { return of.cause == Cause::coarse_before; });  // the undone one
     found.push_back(finding(Cause::other_as_asked, {{is_second ? "second" : "first", true}}));
