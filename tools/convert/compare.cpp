@@ -77,7 +77,9 @@ ComparedCheckpoints compare_checkpoints(const std::filesystem::path& first, cons
   std::map<std::string, const TensorPlan*> planned;
   for (const TensorPlan& one : plan.tensors) planned[one.shown.info.name] = &one;
   bool all_same = true, all_reordered = true, rest = true;
-  for (const auto& [tensor, place] : tensors_of(plan.folder.shards)) {
+  for (const auto& entry : tensors_of(plan.folder.shards)) {
+    const std::string& tensor = entry.first;
+    const Place& place = entry.second;
     ComparedTensor one{tensor};
     const auto other = others.extract(tensor);
     const auto change = planned.find(tensor);

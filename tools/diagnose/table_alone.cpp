@@ -144,7 +144,7 @@ Held hold(const Question& question, const EngineTable& table, double unit) {
   for (std::int64_t i = 0; as_wide && i < table.rows * table.pairs; ++i) {
     const std::int64_t row = i / table.pairs;
     const int pair = static_cast<int>(i % table.pairs);
-    const auto axis = turns.axis.empty() ? 0 : turns.axis[static_cast<std::size_t>(pair)];
+    const std::size_t axis = turns.axis.empty() ? 0 : turns.axis[static_cast<std::size_t>(pair)];
     const double place = question.positions.value(axis, 0, static_cast<std::size_t>(row));
     const double angle = std::abs(turns.inv_freq[static_cast<std::size_t>(pair)] * place);
     const double cos = right.cos()[static_cast<std::size_t>(i)], sin = right.sin()[static_cast<std::size_t>(i)];
