@@ -120,7 +120,9 @@ struct Held {
   double found = 0, asked = 0;     // the first entry that is off
 };
 
-void add(Held& held, double found, double asked, double allowed, int copy, const Place& place) {
+using Entry = decltype(Checked::first)::value_type;  // token: the row
+
+void add(Held& held, double found, double asked, double allowed, int copy, const Entry& place) {
   Checked& checked = held.checked;
   const double off = std::abs(found - asked);
   ++held.all;
