@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "check_others.h"
 #include "commands.h"
 #include "diagnose/findings.h"
 #include "rotary/diagnose.h"
@@ -30,6 +31,8 @@ using diagnose::Outcome;
 struct Options {
   Source source;
   diagnose::Request request;
+  TableFiles table;
+  std::filesystem::path run;
   std::string before, after;
   std::optional<PositionSet> to;  // another word for --positions, beside --from
   std::vector<std::string> tensors;
@@ -177,7 +180,7 @@ std::vector<diagnose::TensorPair> read(Options& options) {
   for (const diagnose::TensorPair& pair : pairs) {
     if (pair.name.ends_with(".weight") && pair.before.shape.size() == 2)
       fail(Code::TENSOR, request.operation, "a tensor must hold queries or keys, not weights, but '", pair.name,
-           "' is a weight: rotary convert --verify checks a checkpoint (docs/convert.md)");
+           "' is a weight: --before and --after take the folders of two checkpoints");
   }
   const Source& source = options.source;
   static_cast<Choice&>(request) = source;
@@ -195,10 +198,21 @@ std::string layout_instead(diagnose::Request request, const std::vector<diagnose
   return free.equal() ? free.tensors.front().checked.layout : "";
 }
 
+void end_with(Outcome outcome) {
+  if (outcome != Outcome::equal) throw Failed{outcome == Outcome::differs ? 1 : 3};
+}
+
+bool is_folder(const std::string& path) { return std::filesystem::is_directory(files::path_of(path)); }
+
 // without_verdict: as the command diagnose of before, whose exit status is 0 whatever it finds.
 void run(Options& options, bool without_verdict) {
   diagnose::Request& request = options.request;
   request.operation = without_verdict ? "diagnose" : "check";
+  if (!options.run.empty()) return end_with(check_run_of(options.run));
+  if (options.before.empty()) return end_with(check_table_alone(request, options.source, options.table));
+  if (is_folder(options.before))
+    return end_with(
+        check_weights(files::path_of(options.before), files::path_of(options.after), options.source.pairing));
   const std::vector<diagnose::TensorPair> pairs = read(options);
   ThreadPool pool(options.threads);
   request.executor = &pool;
@@ -229,7 +243,7 @@ void run(Options& options, bool without_verdict) {
               << " all is rotated as the config asks\n";
   }
   if (options.details && !asks_json()) print_details(result.diagnosed);
-  if (outcome != Outcome::equal) throw Failed{outcome == Outcome::differs ? 1 : 3};
+  end_with(outcome);
 }
 
 void add(Command& command, bool without_verdict) {
@@ -237,6 +251,9 @@ void add(Command& command, bool without_verdict) {
   add_source_options(command, options->source);
   command.option("--before", options->before);
   command.option("--after", options->after);
+  command.option("--run", options->run);
+  command.option("--cos", options->table.cos);
+  command.option("--sin", options->table.sin);
   command.option("--details", options->details);
   command.option("--tensor", options->tensors);
   add_positions_options(command, options->source);

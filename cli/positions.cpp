@@ -11,6 +11,7 @@
 #include "rotary/positions.h"
 #include "rotary/tensors.h"
 #include "shared/command.h"
+#include "shared/program.h"
 #include "shared/tensors.h"
 #include "shared/text.h"
 #include "subject/number_files.h"
@@ -25,41 +26,11 @@ struct PositionsOptions {
   std::filesystem::path output, delta;
   std::string tokens, mask, image_grid, video_grid, seconds, audio;  // names of files, which messages begin with
   std::string part;
-  std::string cu_seqlens;
+  std::string cu_seqlens, against;
   std::optional<std::int64_t> length, ranks, rank;
   std::optional<Split> split;
   bool films_as_published = false;
 };
-
-// ---- a sequence without a model's own ways ----
-
-bool is_plain(const PositionsOptions& options) { return !options.cu_seqlens.empty() || options.ranks; }
-
-// Packed sequences begin at 0 each, as data collators and attention kernels have them; a rank has those of its tokens.
-ModelPositions plain_positions(const PositionsOptions& options) {
-  std::vector<std::int64_t> bounds = {0, options.length.value_or(0)};
-  if (!options.cu_seqlens.empty()) {
-    auto [values, shape] = tools::read_integers(options.cu_seqlens, "cu_seqlens");
-    if (shape.size() != 1)
-      fail(Code::SHAPE, "positions", "cu_seqlens must be [sequences + 1] but is ", shape_text(shape));
-    bounds = std::move(values);
-  }
-  ModelInputs one;
-  one.tokens = 1;
-  if (!options.config.empty() && model_positions(options.config, one).positions.axes != 1)
-    fail(Code::POSITION, "positions",
-         "--cu-seqlens and --ranks need a model whose positions are 0, 1, 2, ..., but this one makes position ids of "
-         "its own");
-  ModelPositions made;
-  made.positions.integers = packed_positions(bounds);
-  if (options.ranks) {
-    std::vector<std::int64_t> own = shard_tokens(*options.split, *options.rank, *options.ranks, bounds);
-    for (std::int64_t& token : own) token = made.positions.integers[static_cast<std::size_t>(token)];
-    made.positions.integers = std::move(own);
-  }
-  made.positions.tokens = static_cast<std::int64_t>(made.positions.integers.size());
-  return made;
-}
 
 // ---- the inputs of a model ----
 
@@ -99,10 +70,18 @@ std::vector<T> values_of(tools::NumberFile<T> file, const std::string& what) {
   return std::move(file.values);
 }
 
-ModelPositions made_by_model(const PositionsOptions& options) {
-  ModelInputs inputs;
+PositionsRequest request_of(const PositionsOptions& options, std::vector<std::int64_t>& shape) {
+  PositionsRequest request{.config = options.config, .split = options.split};
+  request.ranks = options.ranks.value_or(1);
+  request.rank = options.rank.value_or(0);
+  if (!options.cu_seqlens.empty()) {
+    auto [values, bounds] = tools::read_integers(options.cu_seqlens, "cu_seqlens");
+    if (bounds.size() != 1)
+      fail(Code::SHAPE, "positions", "cu_seqlens must be [sequences + 1] but is ", shape_text(bounds));
+    request.cu_seqlens = std::move(values);
+  }
+  ModelInputs& inputs = request.inputs;
   inputs.part = options.part;
-  std::vector<std::int64_t> shape;
   read_tokens(options.tokens, "the token ids", inputs.ids, inputs, shape);
   read_tokens(options.mask, "the mask", inputs.mask, inputs, shape);
   if (options.length) inputs.tokens = *options.length;
@@ -113,9 +92,7 @@ ModelPositions made_by_model(const PositionsOptions& options) {
   if (!options.audio.empty())
     inputs.audio_lengths = values_of(tools::read_integers(options.audio, "audio lengths"), "audio lengths");
   inputs.publisher = options.films_as_published;
-  ModelPositions made = model_positions(options.config, inputs);
-  if (made.positions.axes == 1 && shape.size() == 1) made.positions.batched = false;
-  return made;
+  return request;
 }
 
 // ---- output ----
@@ -181,6 +158,24 @@ void report(const std::vector<std::pair<std::filesystem::path, Tensor>>& files, 
               << shape_text(tensor.shape) << '\n';
 }
 
+void compare(const PositionsRequest& request, const std::string& file) {
+  const auto found = tools::read_reals(file, "ids");
+  const IdsCheck check = check_ids(request, found.values, found.shape);
+  if (asks_json()) {
+    print_json(to_json(check));
+  } else if (check.equal()) {
+    std::cout << "equal: " << printable(file) << " holds the ids of " << check.tokens
+              << " tokens as the model makes them\n";
+  } else {
+    std::cout << "differs: " << printable(file) << ", " << check.off << " of " << check.tokens << " tokens; first at "
+              << (check.row > 0 ? "row " + std::to_string(check.row) + ", " : "") << "token " << check.token
+              << (check.axis > 0 ? ", axis " + std::to_string(check.axis) : "") << ": " << significant(check.found, 10)
+              << " instead of " << significant(check.asked, 10) << '\n'
+              << check.sentence() << '\n';
+  }
+  if (!check.equal()) throw Failed{1};
+}
+
 void run(const PositionsOptions& options) {
   if (!options.delta.empty() && options.delta == options.output)
     throw UsageError("--output and --delta must be two files");
@@ -193,7 +188,11 @@ void run(const PositionsOptions& options) {
            files::in_quotes(files::path_text(path)));
     check_output(path);
   }
-  const ModelPositions made = is_plain(options) ? plain_positions(options) : made_by_model(options);
+  std::vector<std::int64_t> shape;  // that the ids or the mask have
+  const PositionsRequest request = request_of(options, shape);
+  if (!options.against.empty()) return compare(request, options.against);
+  ModelPositions made = make_positions(request);
+  if (made.positions.axes == 1 && shape.size() == 1) made.positions.batched = false;
   if (!options.output.empty()) files.front().second = unnamed(made.positions);
   if (!options.delta.empty()) files.back().second = deltas_of(made);
   for (const auto& [path, tensor] : files) save(path, {tensor}, {});
@@ -221,6 +220,7 @@ void add_positions(Command& command) {
   command.option("--delta", options->delta);
   command.option("--after-film", options->films_as_published,
                  [](const std::string& word) { return word == "publisher"; });
+  command.option("--against", options->against);
   command.option("--cu-seqlens", options->cu_seqlens);
   command.option("--ranks", options->ranks);
   command.option("--rank", options->rank);

@@ -94,7 +94,8 @@ class Run {
 
   int trouble(Code code, const std::string& sentence, bool json) const {
     print_error(std::string("error: ") + name(code) + ": " + sentence, json ? error_json(name(code), sentence) : "");
-    return described_.name == "check" ? 2 : 1;  // check's 1 says that a tensor differs
+    const bool checks = described_.name == "check" || std::ranges::find(words_, "--against") != words_.end();
+    return checks ? 2 : 1;  // a check's 1 says that something differs
   }
 
   int flushed(int status) const {

@@ -163,6 +163,13 @@ Shard open_shard(const fs::path& file, const std::string& name) {
   return shard;
 }
 
+Bytes bytes_of(const Shard& shard, std::size_t entry) {
+  const files::Entry& place = shard.entries().at(entry);
+  Bytes bytes(static_cast<std::size_t>(place.end - place.begin));
+  shard.file->read(shard.header.data + place.begin, bytes);
+  return bytes;
+}
+
 Folder open_folder(const fs::path& path) {
   std::error_code ignored;
   if (!fs::exists(path, ignored)) fail(Code::FILE, operation, path_text(path), ": there is no such folder");

@@ -37,6 +37,8 @@ struct Shard {
 
 Shard open_shard(const std::filesystem::path& file, const std::string& name = {});
 
+Bytes bytes_of(const Shard&, std::size_t entry);  // a tensor's, by its number in the header
+
 struct Folder {
   std::filesystem::path path;
   std::string config;    // config.json, or params.json in Mistral's native form

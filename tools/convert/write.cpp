@@ -155,13 +155,6 @@ void check_output_folder(const Plan& plan, const fs::path& given) {
   }
 }
 
-Bytes bytes_of(const Shard& shard, std::size_t entry) {
-  const files::Entry& place = shard.entries().at(entry);
-  Bytes bytes(static_cast<std::size_t>(place.end - place.begin));
-  shard.file->read(shard.header.data + place.begin, bytes);
-  return bytes;
-}
-
 }  // namespace
 
 std::vector<fs::path> left_behind(const fs::path& given) {

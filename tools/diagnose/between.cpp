@@ -52,6 +52,38 @@ Finding explain_difference(Diagnosis& one, const Sample& sample, const Subject& 
       facts.pairing);
 }
 
+// The findings on one file, where the other is rotated as the config asks: that rotation is undone.
+std::vector<Finding> explain_by_undoing(const Sample& sample, const Subject& subject, const Reading& reading,
+                                        const Asked& asked) {
+  Motion back = asked.motion;
+  for (std::vector<double>* values : {&back.speed, &back.phase, &back.growth}) {
+    for (double& value : *values) value = -value;
+  }
+  back.factor = 1 / back.factor;
+  Block block = asked.block;
+  if (block.kind == Kind::interleaved_to_half) block.kind = Kind::half_to_interleaved;
+  Subject read = subject;
+  read.layout = reading.word;
+  for (const bool is_second : {true, false}) {
+    std::vector<double> undone = (is_second ? sample.before : sample.after).copied();
+    rotate(undone, reading.layout, block, back);
+    Sample one = sample;
+    if (!is_second) one.after = sample.before;
+    one.before = std::move(undone);
+    Bounds both = sample.loosened();
+    both.unit = sample.unit + sample.before_unit;
+    const Answer answer = answer_as_one(one.within(both), read);
+    std::vector<Finding> found = answer.diagnosis.found;
+    constexpr Cause vague[] = {Cause::unknown_speeds, Cause::other_positions, Cause::twice_mixed};
+    const bool is_named = std::ranges::find(vague, found.front().cause) == std::end(vague);
+    if (!answer.explained || !is_named || !is_fault(found.front())) continue;
+    std::erase_if(found, [](const Finding& of) { return of.cause == Cause::coarse_before; });  // the undone one
+    found.push_back(finding(Cause::other_as_asked, {{is_second ? "second" : "first", true}}));
+    return found;
+  }
+  return {};
+}
+
 }  // namespace
 
 NamedCheck judge_between(const TensorPair& pair, const Subject& subject, std::optional<double> tolerance) {
@@ -84,6 +116,10 @@ NamedCheck judge_between(const TensorPair& pair, const Subject& subject, std::op
     one.found = {with_order(finding(Cause::same_in_another_order), one.facts.pairing)};
   } else {
     one.found = {explain_difference(one, sample, subject, reading, best->rms())};
+    if (one.found[0].cause == Cause::turned_otherwise) {
+      std::vector<Finding> named = explain_by_undoing(sample, subject, reading, asked);
+      if (!named.empty()) one.found = std::move(named);
+    }
   }
   one.verdict = one.found.front().verdict;
   return result;

@@ -212,6 +212,8 @@ constexpr Row cause_rows[] = {
     ROW(single_elements, elements, "[is|are] as the config asks but for <{count} elements: >element {element} of head "
         "{head} at token {token}< of batch row {row}>< and {others} others>< and {other} "
         "other>", Join::clause, "and", names_all),
+    ROW(table_entries, elements, "[is|are] as the config asks but for {of} of pair {pair} at row {row}, which is "
+        "{found} instead of {asked}<, and {others} others>"),
     ROW(another_tensor, layout, "after is {other} before, rotated: another tensor"),
     ROW(not_to_rotate, as_configured, "[is|are] not rotated, as {reason}"),
     ROW(rotated_nonetheless, layer, "{rotated}< as queries and keys of the model are{as_others}>; {reason}"),
@@ -223,6 +225,8 @@ constexpr Row cause_rows[] = {
         "the second file{order_of_two}; {scores}"),
     ROW(turned_otherwise, cannot_tell, "{rotated} or multiplied otherwise in the second file, by no one offset: "
         "check each file with the tensors before the rotation"),
+    ROW(other_as_asked, as_configured, "so in the <second{second}><first{first}> file, if [it is|they are] as the "
+        "config asks in the other one", Join::tail),
     ROW(another_in_second, cannot_tell, "[is|are] another tensor in the second file: no rotation leads from one to the "
         "other"),
     ROW(zero_in_both, as_configured, "[is|are] zero everywhere in both files"),

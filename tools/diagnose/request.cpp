@@ -487,7 +487,8 @@ CheckResult check(const Request& request, const std::vector<TensorPair>& pairs) 
   CheckResult result;
   for (const TensorPair& pair : pairs) {
     if (!request.rotated && tools::role_of(pair.name) == Role::qkv)
-      fail(Code::TENSOR, "check", "q, k and v must be tensors of their own but got '", pair.name, "': split it");
+      fail(Code::TENSOR, "check", "q, k and v must be tensors of their own but got '", pair.name, "'",
+           ": q, k, v = numpy.split(x, [Q, Q + K], axis=-1), where Q and K are their widths; then save each");
   }
   Call call{request, true};
   result.tensors = answers(call, pairs);

@@ -19,10 +19,13 @@ namespace rotary::made {
 
 // The arguments of a variant or a tower: the config of the model or of its part, the facts of files/models/models.json
 // about its type, and the inputs. Precondition: sizes match, and every side of a grid is at least 1.
+// merge: how pictures are merged. The others are known mistakes, for check_ids.
+enum class Merge : std::uint8_t { as_asked, left_out, left_out_behind };
 struct Call {
   const files::Object& config;
   const files::PositionFacts& facts;
   const ModelInputs& inputs;
+  Merge merge = Merge::as_asked;
 };
 using Way = ModelPositions (*)(const Call&);
 
@@ -30,6 +33,8 @@ inline double real(std::int64_t value) { return static_cast<double>(value); }
 
 // Returns the variant of that name in files/models/models.json, or nullptr.
 Way find_variant(std::string_view name);
+ModelPositions positions_with(const std::string& config, const ModelInputs&, Merge);  // model_positions
+
 // Positions of a tower's patches, [axes, patches].
 ModelPositions tower_positions(const Call&);
 
@@ -126,6 +131,7 @@ class Walk {
   // The next grid of this kind; grid_of: the one whose tokens are the run. Throw if no grid fits.
   Area next_grid(Kind, const Row&);
   Area grid_of(const Run&, const Row&);
+  Area unmerged(const Area& grid) const { return {grid.time, grid.height * manner_.merge, grid.width * manner_.merge}; }
   std::int64_t next_sound(const Row&);  // mel frames
   float seconds() const;                // seconds per grid of the video whose grid was used last, or 1
   std::size_t& taken(Kind kind) { return taken_[static_cast<std::size_t>(kind)]; }

@@ -126,7 +126,7 @@ void check_sizes(const ModelInputs& inputs) {
   }
 }
 
-ModelPositions positions_at(const Place& place, const ModelInputs& inputs) {
+ModelPositions positions_at(const Place& place, const ModelInputs& inputs, made::Merge merge) {
   const std::optional<PositionFacts> facts = files::find_positions(place.type);
   const auto refuse_type = [&] {
     made::refuse(Code::MODEL_TYPE,
@@ -135,7 +135,7 @@ ModelPositions positions_at(const Place& place, const ModelInputs& inputs) {
                  place.type.empty() ? "none" : files::in_quotes(place.type));
   };
   if (!facts) refuse_type();
-  const made::Call call{place.config, *facts, inputs};
+  const made::Call call{place.config, *facts, inputs, merge};
   if (facts->order != files::PatchOrder::none) return made::tower_positions(call);
   const made::Way variant = made::find_variant(facts->variant);
   if (variant == nullptr && facts->counts != files::Counts::none) made::take_only(inputs, "ids mask");
@@ -149,6 +149,10 @@ ModelPositions positions_at(const Place& place, const ModelInputs& inputs) {
 }  // namespace
 
 ModelPositions model_positions(const std::string& config, const ModelInputs& inputs) {
+  return made::positions_with(config, inputs, made::Merge::as_asked);
+}
+
+ModelPositions made::positions_with(const std::string& config, const ModelInputs& inputs, Merge merge) {
   const std::string text = config.starts_with('{') ? config : config_text_at(config);
   if (text.empty()) made::refuse(Code::FORMAT, "the config must be a config.json", files::in_quotes(config));
   const files::Json json = files::parse_json(text);
@@ -161,7 +165,7 @@ ModelPositions model_positions(const std::string& config, const ModelInputs& inp
   }
   check_sizes(inputs);
   files::Ledger ledger;
-  return positions_at(place_of(json, inputs.part, ledger), inputs);
+  return positions_at(place_of(json, inputs.part, ledger), inputs, merge);
 }
 
 }  // namespace rotary

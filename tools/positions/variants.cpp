@@ -29,10 +29,13 @@ ModelPositions pictures(const Call& call, const Manner& manner,
       if (run.kind == Kind::word) row.words(run.size());
       if (run.kind == Kind::word) continue;
       const bool film = run.kind == Kind::film;
-      const Area grid = walk.grid_of(run, row);
-      const std::vector<Place> block =
-          row.block(grid, [&](std::int64_t frame) { return film ? film_time(walk, frame) : real(frame); });
+      const Area merged = walk.grid_of(run, row), whole = walk.unmerged(merged);
+      std::vector<Place> block = row.block(call.merge == Merge::left_out ? whole : merged, [&](std::int64_t frame) {
+        return film ? film_time(walk, frame) : real(frame);
+      });
+      block.resize(static_cast<std::size_t>(run.size()));
       row.add(block);
+      const Area& grid = call.merge == Merge::as_asked ? merged : whole;
       const double side = row.next + real(std::max(grid.height, grid.width)), end = greatest(block) + 1;
       disputed = disputed || (film && side != end);
       row.next = film && call.inputs.publisher ? end : side;

@@ -15,5 +15,7 @@ struct NumberFile {
 // these, float32 or float64, and finite. Throws DTYPE, POSITION, and what read_npy throws. Operation "positions".
 NumberFile<std::int64_t> read_integers(std::string_view file, const std::string& what);
 NumberFile<double> read_reals(std::string_view file, const std::string& what);
+// The same, from a tensor that is read already.
+NumberFile<double> reals_of(const Tensor&, const std::string& file, const std::string& what);
 
 }  // namespace rotary::tools

@@ -36,8 +36,7 @@ std::optional<std::vector<T>> numbers_in(const Tensor& tensor) {
 }
 
 template <class T>
-NumberFile<T> read(std::string_view file, const std::string& what, const char* types) {
-  const Tensor tensor = read_npy(files::path_of(file));
+NumberFile<T> read(const Tensor& tensor, std::string_view file, const std::string& what, const char* types) {
   const auto numbers = numbers_in<T>(tensor);
   if (!numbers) fail(Code::DTYPE, "positions", file, ": ", what, " must be ", types, " but is ", name(tensor.type));
   return {*numbers, tensor.shape};
@@ -46,11 +45,15 @@ NumberFile<T> read(std::string_view file, const std::string& what, const char* t
 }  // namespace
 
 NumberFile<std::int64_t> read_integers(std::string_view file, const std::string& what) {
-  return read<std::int64_t>(file, what, "bool, uint8, int32 or int64");
+  return read<std::int64_t>(read_npy(files::path_of(file)), file, what, "bool, uint8, int32 or int64");
 }
 
 NumberFile<double> read_reals(std::string_view file, const std::string& what) {
-  NumberFile<double> found = read<double>(file, what, "an integer type, float32 or float64");
+  return reals_of(read_npy(files::path_of(file)), std::string(file), what);
+}
+
+NumberFile<double> reals_of(const Tensor& tensor, const std::string& file, const std::string& what) {
+  NumberFile<double> found = read<double>(tensor, file, what, "an integer type, float32 or float64");
   const auto odd = std::ranges::find_if_not(found.values, [](double value) { return std::isfinite(value); });
   if (odd != found.values.end())
     fail(Code::POSITION, "positions", file, ": ", what, " must be finite but holds infinity or NaN");

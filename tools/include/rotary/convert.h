@@ -80,4 +80,33 @@ ROTARY_API ConvertResult convert(const ConvertRequest&);
 // The object that `rotary convert --json` prints. docs/convert.md describes its keys.
 ROTARY_API std::string to_json(const ConvertResult&);
 
+// ---- two checkpoints -----------------------------------------------------------------------------
+
+// The rows of q and k of a tensor in the second checkpoint beside those of the first. A tensor of one value, as a norm
+// of ones, is in every order.
+enum class RowOrder : std::uint8_t { same, reordered, reordered_back, other, missing };
+ROTARY_API const char* name(RowOrder) noexcept;
+
+struct ComparedTensor {
+  std::string name;
+  std::string what = {};  // "q", "k norm" ...; "" where its order is not that of q and k
+  RowOrder order = RowOrder::other;
+};
+
+struct ComparedCheckpoints {
+  Pairing from = Pairing::unset, to = Pairing::unset;  // the first's, and the other one
+  std::optional<RowOrder> order = {};  // in which every tensor of q and k is: same or reordered, as by convert --to
+  std::vector<ComparedTensor> tensors = {};  // q and k, and all others that are not the same in both
+  std::size_t same_others = 0;
+  bool equal() const noexcept { return order.has_value(); }  // and all others are the same
+  ROTARY_API std::string sentence() const;
+};
+
+// Compares the values of two checkpoints, before a conversion and after it, or of two conversions. from: the pairing of
+// the first, as in ConvertRequest. A tensor may have another float type; then its rounding is allowed. Throws what
+// convert throws before it writes.
+ROTARY_API ComparedCheckpoints compare_checkpoints(const std::filesystem::path& first,
+                                                   const std::filesystem::path& second, std::optional<Pairing> from);
+ROTARY_API std::string to_json(const ComparedCheckpoints&);
+
 }  // namespace rotary

@@ -106,11 +106,12 @@ enum class Cause : std::uint8_t {
   frequencies_rolled_late, frequencies_early, frequencies_late, frequencies_reversed,
   // a tensor before that the rotation did not take, and single elements
   another_order, before_norm, norm_in_front, norm_behind, factors, still_elements_zero, still_elements_multiplied,
-  still_elements_differ, single_elements, another_tensor,
+  still_elements_differ, single_elements, table_entries, another_tensor,
   // a tensor that is not to be rotated
   not_to_rotate, rotated_nonetheless, changed_nonetheless,
   // two engines
-  same, same_in_another_order, same_but_noise, further, turned_otherwise, another_in_second, zero_in_both,
+  same, same_in_another_order, same_but_noise, further, turned_otherwise, other_as_asked, another_in_second,
+  zero_in_both,
   // all else, and what the findings leave open
   rest_as_asked, as_asked_in, others_open, open_layers, rope_of_other_layers, one_file,
   at_position_0, one_token, one_of_two_layouts, open_rope, other_layout,

@@ -166,6 +166,52 @@ struct ROTARY_API ModelPositions {
 // CONFIG_VALUE; and what reading the config throws.
 ROTARY_API ModelPositions model_positions(const std::string& config, const ModelInputs&);
 
+// The inputs that make the ids of a sequence, of packed ones, or of a rank's part of them.
+struct ROTARY_API PositionsRequest {
+  std::string config = {};                    // as model_positions takes it; "" counts tokens
+  ModelInputs inputs = {};                    // without ids: inputs.tokens of a sequence
+  std::vector<std::int64_t> cu_seqlens = {};  // packed: each sequence counts anew; grids follow in their order
+  std::optional<Split> split = {};            // with ranks and rank, the tokens of a rank
+  std::int64_t ranks = 1, rank = 0;
+};
+// model_positions() of it: [axes, batch, tokens], of a model that counts words and has no ids [tokens]. Throws its
+// errors, and those of packed_positions and shard_tokens; POSITION for cu_seqlens without ids of a model that sees.
+ROTARY_API ModelPositions make_positions(const PositionsRequest&);
+
+// How somebody's ids differ from those that are asked.
+enum class IdsRule : std::uint8_t {
+  as_asked,
+  through_padding,       // the mask is not read
+  through_sequences,     // packed sequences are counted as one
+  as_words,              // every token is counted, pictures too, on every axis
+  unmerged,              // pictures have the sides of their grids before merging
+  unmerged_behind,       // only what follows them does
+  without_seconds,       // a video's are not read
+  other_film_rule,       // behind a video by the rule of the publisher, or of transformers
+  other_rank,            // the tokens of another rank, or of another split
+  axes_exchanged,        //
+  delta_twice,           // decoded tokens, or all: too far by what decoding adds
+  delta_left_out,        // decoded tokens
+  delta_of_another_row,  //
+  offset,                // too far by one number
+  unknown,
+};
+ROTARY_API const char* name(IdsRule) noexcept;
+struct IdsCheck {
+  IdsRule rule = IdsRule::as_asked;
+  std::int64_t tokens = 0, off = 0;  // that the mask shows, and those of them whose ids differ
+  int axis = 0, row = 0;             // the first id that differs
+  std::int64_t token = 0;
+  double found = 0, asked = 0;
+  bool equal() const noexcept { return off == 0; }
+  ROTARY_API std::string sentence() const;  // about the rule
+};
+// found: [axes, batch, tokens] with or without a batch of 1, one axis for all, or generate()'s row of plain positions
+// in front. More tokens than the request has are those decoded after them. Throws SHAPE, and what make_positions does.
+ROTARY_API IdsCheck check_ids(const PositionsRequest&, std::span<const double> found,
+                              std::span<const std::int64_t> shape);
+ROTARY_API std::string to_json(const IdsCheck&);
+
 // Parses a SPEC that begins with a name; returns nothing for other SPECs. axes: of the rope with the most axes in the
 // part. Throws POSITION, and what read_npy throws.
 ROTARY_API std::optional<PositionSet> parse_named_positions(std::string_view spec, int axes);

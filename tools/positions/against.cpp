@@ -1,0 +1,314 @@
+// Packed and shared sequences, and how somebody's ids differ from those of a model.
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <numeric>
+
+#include "ids.h"
+#include "tensors/formats.h"
+#include "values/number_text.h"
+
+namespace rotary {
+
+namespace {
+
+using made::Merge;
+using made::real;
+using made::refuse;
+
+constexpr struct {
+  IdsRule rule;
+  const char *name, *sentence;
+} rules[] = {
+    {IdsRule::as_asked, "as_asked", "they are as the model makes them"},
+    {IdsRule::through_padding, "through_padding", "they are counted on through the padding: the mask is not read"},
+    {IdsRule::through_sequences, "through_sequences", "they are counted on through the packed sequences, as if one"},
+    {IdsRule::as_words, "as_words", "every token is counted as a word, those of pictures too"},
+    {IdsRule::unmerged, "unmerged", "pictures have the sides of their grids before merging"},
+    {IdsRule::unmerged_behind, "unmerged_behind",
+     "what follows a picture goes on after the side of its grid before merging"},
+    {IdsRule::without_seconds, "without_seconds", "the seconds of a video's time steps are not read"},
+    {IdsRule::other_film_rule, "other_film_rule",
+     "they go on behind a video by the other rule (--after-film says which is asked)"},
+    {IdsRule::other_rank, "other_rank", "they are the ids of another rank, or of another split"},
+    {IdsRule::axes_exchanged, "axes_exchanged", "axes are exchanged"},
+    {IdsRule::delta_twice, "delta_twice", "what decoding adds (--delta) is added once more than it should be"},
+    {IdsRule::delta_left_out, "delta_left_out", "what decoding adds (--delta) is left out"},
+    {IdsRule::delta_of_another_row, "delta_of_another_row", "what decoding adds (--delta) is that of another row"},
+    {IdsRule::offset, "offset", "they are too far by one number"},
+    {IdsRule::unknown, "unknown", "no known rule makes them"},
+};
+
+// The ids of some tokens alone, of [axes, batch, tokens].
+void pick(PositionSet& set, const std::vector<std::int64_t>& tokens) {
+  const auto take = [&](auto& values) {
+    auto all = std::exchange(values, {});
+    for (std::size_t line = 0; line < all.size(); line += static_cast<std::size_t>(set.tokens)) {
+      for (const std::int64_t token : tokens) values.push_back(all[line + static_cast<std::size_t>(token)]);
+    }
+  };
+  take(set.integers);
+  take(set.reals);
+  set.tokens = std::ssize(tokens);
+}
+
+// A row for each packed sequence, whose padding the mask hides, so that grids follow in the order of the sequences.
+ModelPositions made_packed(const PositionsRequest& request, Merge merge) {
+  const std::vector<std::int64_t>& bounds = request.cu_seqlens;
+  ModelInputs rows = request.inputs;
+  if (rows.batch != 1 || packed_positions(bounds).size() != rows.ids.size()) {
+    refuse(Code::POSITION, "cu_seqlens must be the bounds of one row of ids and end with their number",
+           made::by(rows.batch, rows.tokens));
+  }
+  rows.batch = std::ssize(bounds) - 1;
+  for (std::size_t i = 0; i + 1 < bounds.size(); ++i)
+    rows.tokens = std::max(i == 0 ? 0 : rows.tokens, bounds[i + 1] - bounds[i]);
+  rows.ids.assign(static_cast<std::size_t>(rows.batch * rows.tokens), -1);
+  rows.mask.assign(rows.ids.size(), 0);
+  std::vector<std::int64_t> places;  // each token's, among those of the rows
+  for (std::size_t i = 0; i + 1 < bounds.size(); ++i) {
+    for (std::int64_t token = bounds[i]; token < bounds[i + 1]; ++token) {
+      places.push_back(static_cast<std::int64_t>(i) * rows.tokens + token - bounds[i]);
+      rows.ids[static_cast<std::size_t>(places.back())] = request.inputs.ids[static_cast<std::size_t>(token)];
+      rows.mask[static_cast<std::size_t>(places.back())] = 1;
+    }
+  }
+  ModelPositions made = made::positions_with(request.config, rows, merge);
+  made.deltas.clear();
+  made.positions.tokens *= std::exchange(made.positions.batch, 1);
+  pick(made.positions, places);
+  return made;
+}
+
+// Without token ids packed sequences begin at 0 each, as data collators and attention kernels have them.
+ModelPositions counted_plainly(const PositionsRequest& request, const std::vector<std::int64_t>& bounds) {
+  ModelInputs one;
+  one.tokens = 1;
+  if (!request.config.empty() && model_positions(request.config, one).positions.axes != 1)
+    fail(Code::POSITION, "positions",
+         "packed sequences and ranks must be of a model that counts words alone, or come with --tokens, but this makes "
+         "ids of its own");
+  ModelPositions made;
+  made.positions.integers = packed_positions(bounds);
+  made.positions.tokens = std::ssize(made.positions.integers);
+  return made;
+}
+
+ModelPositions made_with(const PositionsRequest& request, Merge merge = Merge::as_asked) {
+  std::vector<std::int64_t> bounds = request.cu_seqlens;
+  const bool plain = request.inputs.ids.empty() && (!bounds.empty() || request.split), packed = !bounds.empty();
+  if (!packed) bounds = {0, request.inputs.tokens};
+  ModelPositions made = plain    ? counted_plainly(request, bounds)
+                        : packed ? made_packed(request, merge)
+                                 : made::positions_with(request.config, request.inputs, merge);
+  if (request.split) pick(made.positions, shard_tokens(*request.split, request.rank, request.ranks, bounds));
+  return made;
+}
+
+// ---- ids beside others ---------------------------------------------------------------------------
+
+// [axes, batch, tokens]; one axis serves all.
+struct Ids {
+  std::int64_t axes = 1, batch = 1, tokens = 0;
+  std::vector<double> values;
+  double at(std::int64_t axis, std::int64_t row, std::int64_t token) const {
+    return values[static_cast<std::size_t>(((axes == 1 ? 0 : axis) * batch + row) * tokens + token)];
+  }
+};
+
+// For each row which tokens the mask shows.
+bool is_seen(const PositionsRequest& request, std::int64_t row, std::int64_t token) {
+  const std::vector<std::int64_t>& mask = request.inputs.mask;
+  return mask.empty() || token >= request.inputs.tokens ||
+         mask[static_cast<std::size_t>(row * request.inputs.tokens + token)] != 0;
+}
+
+// The ids of a request and of the tokens decoded behind it, up to so many.
+Ids with_decoded(const PositionsRequest& request, const ModelPositions& made, std::int64_t tokens) {
+  const PositionSet& set = made.positions;
+  Ids ids{set.axes, set.batch, std::max(tokens, set.tokens), {}};
+  if (tokens > set.tokens && (!request.cu_seqlens.empty() || request.split || (made.deltas.empty() && set.axes > 1)))
+    refuse(Code::SHAPE, "the file must have " + std::to_string(set.tokens) + " tokens", tokens);
+  for (std::int64_t line = 0; line < ids.axes * ids.batch; ++line) {
+    const std::int64_t axis = line / ids.batch, row = line % ids.batch;
+    double next = 0, seen = 0;
+    for (std::int64_t token = 0; token < ids.tokens; ++token) {
+      const bool is_given = token < set.tokens;
+      if (token == set.tokens && !made.deltas.empty()) next = seen + made.deltas[static_cast<std::size_t>(row)];
+      ids.values.push_back(is_given ? set.value(static_cast<std::size_t>(axis), static_cast<std::size_t>(row),
+                                                static_cast<std::size_t>(token))
+                                    : next);
+      if (!is_seen(request, row, token)) continue;
+      next = ids.values.back() + 1;
+      ++seen;
+    }
+  }
+  return ids;
+}
+
+Ids found_ids(const Ids& asked, std::span<const double> values, std::span<const std::int64_t> shape) {
+  Ids found{1, 1, shape.empty() ? 0 : shape.back(), {values.begin(), values.end()}};
+  std::size_t at = 0;
+  if (shape.size() > 1 && asked.axes > 1 && (shape[0] == asked.axes || shape[0] == asked.axes + 1)) {
+    found.axes = asked.axes;
+    if (shape[at++] > asked.axes)
+      found.values.erase(found.values.begin(), found.values.begin() + std::ssize(values) / shape[0]);
+  }
+  if (shape.size() > at + 1) found.batch = shape[at++];
+  if (shape.size() != at + 1 || found.batch != asked.batch || found.tokens < asked.tokens) {
+    refuse(Code::SHAPE,
+           "the ids of --against must be " + detail::shape_text(std::vector{asked.axes, asked.batch, asked.tokens}),
+           detail::shape_text(std::vector(shape.begin(), shape.end())));
+  }
+  return found;
+}
+
+// visit(axis, row, token) of each id that the mask shows, until it returns false.
+bool for_each_seen(const PositionsRequest& request, const Ids& ids, std::int64_t axes,
+                   const std::function<bool(std::int64_t axis, std::int64_t row, std::int64_t token)>& visit) {
+  for (std::int64_t row = 0; row < ids.batch; ++row) {
+    for (std::int64_t token = 0; token < ids.tokens; ++token) {
+      for (std::int64_t axis = 0; axis < axes && is_seen(request, row, token); ++axis)
+        if (!visit(axis, row, token)) return false;
+    }
+  }
+  return true;
+}
+
+// ---- the rule that made them ---------------------------------------------------------------------
+
+// Every token as a word, whatever it shows. masked: those that the mask hides are not counted.
+ModelPositions as_words(const ModelInputs& inputs, bool masked) {
+  std::vector<std::int64_t> mask(static_cast<std::size_t>(inputs.batch * inputs.tokens), 1);
+  if (masked && !inputs.mask.empty()) mask = inputs.mask;
+  ModelPositions made;
+  made.positions = {.integers = mask_positions(mask, inputs.tokens),
+                    .batch = static_cast<int>(inputs.batch),
+                    .tokens = inputs.tokens};
+  return made;
+}
+
+// Ids that are off by one number in each row.
+IdsRule rule_of_steps(const PositionsRequest& request, const ModelPositions& asked,
+                      const std::vector<std::optional<double>>& by) {
+  const auto all = [&](auto is_it) {
+    for (std::size_t row = 0; row < by.size(); ++row)
+      if (by[row] && !is_it(*by[row], row)) return false;
+    return true;
+  };
+  const auto hidden = [&](double step, std::size_t row) {
+    double count = 0;
+    for (std::int64_t token = 0; token < request.inputs.tokens; ++token)
+      count += is_seen(request, static_cast<std::int64_t>(row), token) ? 0 : 1;
+    return step == count;
+  };
+  const std::vector<double>& deltas = asked.deltas;
+  if (all(hidden)) return IdsRule::through_padding;
+  if (!deltas.empty()) {
+    if (all([&](double step, std::size_t row) { return step == deltas[row]; })) return IdsRule::delta_twice;
+    if (all([&](double step, std::size_t row) { return step == -deltas[row]; })) return IdsRule::delta_left_out;
+    const auto of_other = [&](double step, std::size_t row) {
+      return std::ranges::find(deltas, step + deltas[row]) != deltas.end();
+    };
+    if (all(of_other)) return IdsRule::delta_of_another_row;
+  }
+  const auto first = *std::ranges::find_if(by, [](const auto& step) { return step.has_value(); });
+  return all([&](double step, std::size_t) { return step == *first; }) ? IdsRule::offset : IdsRule::unknown;
+}
+
+IdsRule find_rule(const PositionsRequest& request, const ModelPositions& asked, const Ids& right, const Ids& found) {
+  const auto is_made_by = [&](const ModelPositions& made) {
+    if (made.positions.tokens != asked.positions.tokens) return false;
+    const Ids ids = with_decoded(request, made, found.tokens);
+    return for_each_seen(request, found, right.axes, [&](auto axis, auto row, auto token) {
+      return found.at(axis, row, token) == ids.at(axis, row, token);
+    });
+  };
+  const auto would_be = [&](const PositionsRequest& other, Merge merge = Merge::as_asked) {
+    try {
+      return is_made_by(made_with(other, merge));
+    } catch (const Error&) {  // the model does not take such inputs
+      return false;
+    }
+  };
+  PositionsRequest no_mask = request, no_bounds = request, no_seconds = request, other_film = request;
+  no_mask.inputs.mask.clear();
+  no_bounds.cu_seqlens.clear();
+  no_seconds.inputs.seconds_per_grid.clear();
+  other_film.inputs.publisher = !request.inputs.publisher;
+  if (would_be(no_mask)) return IdsRule::through_padding;
+  if (would_be(no_bounds)) return IdsRule::through_sequences;
+  if (would_be(request, Merge::left_out)) return IdsRule::unmerged;
+  if (would_be(request, Merge::left_out_behind)) return IdsRule::unmerged_behind;
+  if (would_be(no_seconds)) return IdsRule::without_seconds;
+  if (would_be(other_film)) return IdsRule::other_film_rule;
+  for (std::int64_t rank = 0; request.split && rank < request.ranks; ++rank) {
+    for (const Split split : {Split::contiguous, Split::zigzag, Split::striped}) {
+      PositionsRequest other = request;
+      other.rank = rank, other.split = split;
+      if (would_be(other)) return IdsRule::other_rank;
+    }
+  }
+  if (is_made_by(as_words(request.inputs, true)) || is_made_by(as_words(request.inputs, false)))
+    return IdsRule::as_words;
+  std::vector<std::optional<double>> by(static_cast<std::size_t>(found.batch));
+  const bool steps = for_each_seen(request, found, right.axes, [&](auto axis, auto row, auto token) {
+    const double step = found.at(axis, row, token) - right.at(axis, row, token);
+    std::optional<double>& own = by[static_cast<std::size_t>(row)];
+    if (step != 0 && !own) own = step;
+    return step == 0 ? !own : step == *own;
+  });
+  return steps ? rule_of_steps(request, asked, by) : IdsRule::unknown;
+}
+
+}  // namespace
+
+ModelPositions make_positions(const PositionsRequest& request) { return made_with(request); }
+
+const char* name(IdsRule rule) noexcept { return rules[static_cast<std::size_t>(rule)].name; }
+
+std::string IdsCheck::sentence() const {
+  if (rule != IdsRule::offset) return rules[static_cast<std::size_t>(rule)].sentence;
+  return "they are " + detail::significant(std::abs(found - asked), 10) +
+         (found > asked ? " too far from there on" : " too early from there on");
+}
+
+IdsCheck check_ids(const PositionsRequest& request, std::span<const double> values,
+                   std::span<const std::int64_t> shape) {
+  const ModelPositions asked = make_positions(request);
+  const Ids given = with_decoded(request, asked, 0), found = found_ids(given, values, shape),
+            right = with_decoded(request, asked, found.tokens);
+  IdsCheck check;
+  std::int64_t last = -1;
+  for_each_seen(request, found, right.axes, [&](std::int64_t axis, std::int64_t row, std::int64_t token) {
+    const double is = found.at(axis, row, token), wanted = right.at(axis, row, token);
+    check.tokens += axis == 0 ? 1 : 0;
+    if (is == wanted || std::exchange(last, row * found.tokens + token) == row * found.tokens + token) return true;
+    if (check.off++ > 0) return true;
+    check.axis = static_cast<int>(axis), check.row = static_cast<int>(row), check.token = token;
+    check.found = is, check.asked = wanted;
+    return true;
+  });
+  if (!check.equal()) check.rule = find_rule(request, asked, right, found);
+  return check;
+}
+
+std::string to_json(const IdsCheck& check) {
+  files::OrderedJson json = {{"equal", check.equal()},
+                             {"verdict", check.equal() ? "equal" : "differs"},
+                             {"sentence", check.sentence()},
+                             {"cause", name(check.rule)},
+                             {"tokens", check.tokens},
+                             {"off", check.off},
+                             {"first", nullptr}};
+  if (!check.equal()) {
+    json["first"] = {{"axis", check.axis},
+                     {"batch", check.row},
+                     {"token", check.token},
+                     {"found", check.found},
+                     {"asked", check.asked}};
+  }
+  return files::json_text(json);
+}
+
+}  // namespace rotary
