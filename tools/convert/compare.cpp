@@ -45,7 +45,7 @@ double unit_of(ElementType type) {
 bool are_equal(const TensorInfo& first, Bytes one, const TensorInfo& second, Bytes other) {
   if (first.shape != second.shape) return false;
   if (first.type == second.type) return one == other;
-  if (!files::is_float(first.type) || !files::is_float(second.type)) return false;
+  if (!is_float(first.type) || !is_float(second.type)) return false;
   const std::vector<double> a = files::numbers_of({first, std::move(one)}),
                             b = files::numbers_of({second, std::move(other)});
   const double unit = std::max(unit_of(first.type), unit_of(second.type));

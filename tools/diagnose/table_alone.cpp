@@ -343,7 +343,7 @@ CheckResult check_inv_freq(const Request& request, const std::vector<double>& in
   Request at_length = request;
   at_length.length = request.length.value_or(0);
   CheckResult result = best_of(at_length, static_cast<int>(inv_freq.size()), [&](const ModelRope& used) {
-    const Question question = question_of(at_length, used, telling_positions(tools::axes_of(used.rope)));
+    const Question question = question_of(at_length, used, telling_positions(used.rope.axes()));
     return judge(question, table_of(question, inv_freq));
   });
   const Cause cause = result.tensors[0].diagnosis.found[0].cause;

@@ -86,8 +86,7 @@ ModelPositions counted_plainly(const PositionsRequest& request, const std::vecto
   one.tokens = 1;
   if (!request.config.empty() && model_positions(request.config, one).positions.axes != 1)
     fail(Code::POSITION, "positions",
-         "packed sequences and ranks must be of a model that counts words alone, or come with --tokens, but this makes "
-         "ids of its own");
+         "packed sequences and ranks need --tokens where the model makes position ids of its own, but none were given");
   ModelPositions made;
   made.positions.integers = packed_positions(bounds);
   made.positions.tokens = std::ssize(made.positions.integers);
