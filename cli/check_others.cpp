@@ -52,8 +52,8 @@ diagnose::Outcome check_table_alone(diagnose::Request& request, Source source, c
   if (asks_json()) return one.outcome;
   const diagnose::Checked& checked = one.checked;
   if (!one.note.empty()) text += ", " + one.note;
-  const std::string errors = "largest error " + significant(checked.error, 2) + " where " +
-                             significant(checked.allowed, 2) + " is allowed";
+  const std::string errors =
+      "largest error " + significant(checked.error, 2) + " where " + significant(checked.allowed, 2) + " is allowed";
   if (one.outcome == diagnose::Outcome::equal) {
     std::cout << "equal: " << text << ", as the config asks (" << (inv_freq.empty() ? errors : "within float32")
               << (one.rope.empty() ? "" : ", " + one.rope) << ")\n";

@@ -165,7 +165,7 @@ bool plainly_sound(const ConstHeads& k, const ConstHeads& v, const Cache& c, con
   return readable(k, r.k) && readable(v, r.v) && same_shape(l, v.layout) && c.heads == l.heads &&
          c.head_dim == l.head_dim && writes(c, k.dtype, v.dtype, r.k_cache, r.v_cache) && !s.by_row && !is_paged(s) &&
          (s.slot == nullptr || s.slot_int32 == nullptr) &&
-         lies_at(mapping_of(s).data, product(l.batch, l.tokens), mapping_of(s).bytes, r.slots) &&
+         lies_at(mapping_of(s).data, product(l.batch, l.tokens), mapping_of(s).slot_bytes, r.slots) &&
          all_apart(r.k_cache, r.k, r.v, r.slots, r.v_cache) && all_apart(r.v_cache, r.k, r.v, r.slots);
 }
 

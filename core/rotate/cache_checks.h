@@ -37,7 +37,7 @@ bool is_paged(const S& slots) noexcept {
 // A slot mapping, of int64 or of int32. Null if the slots have none.
 struct SlotMapping {
   const void* data;
-  std::size_t bytes;  // of a slot
+  std::size_t slot_bytes;
 };
 template <class S>
 SlotMapping mapping_of(const S& slots) noexcept {
@@ -56,7 +56,7 @@ void check_slots(const char* operation, const S& slots) {
          mapped_twice ? "two mappings"
          : paged      ? "both"
                       : "neither");
-  if (!paged) return check_aligned(operation, "the slot mapping", mapping.data, mapping.bytes);
+  if (!paged) return check_aligned(operation, "the slot mapping", mapping.data, mapping.slot_bytes);
   if (slots.sequences < 0) fail(Code::SHAPE, operation, "sequences must not be negative but got ", slots.sequences);
   check_pointer(operation, "indptr", slots.indptr, sizeof(std::int32_t));
   check_pointer(operation, "indices", slots.indices, sizeof(std::int32_t));

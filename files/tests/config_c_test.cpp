@@ -49,8 +49,8 @@ TEST(ConfigC, EveryConfigIsReadAsByCpp) {
       EXPECT_EQ((std::vector<std::int64_t>{got.head_dim, got.rotary_dim, got.first, got.pairing, got.heads,
                                            got.kv_heads, got.scaling, got.context, got.depends_on_length}),
                 (std::vector<std::int64_t>{rope.rope.head_dim, rope.rope.rotary_dim, rope.first,
-                                           ROTARY_HALF - 1 + static_cast<int>(rope.rope.pairing), rope.heads, rope.kv_heads,
-                                           ROTARY_UNSCALED + static_cast<int>(rope.rope.scaling.index()),
+                                           ROTARY_HALF - 1 + static_cast<int>(rope.rope.pairing), rope.heads,
+                                           rope.kv_heads, ROTARY_UNSCALED + static_cast<int>(rope.rope.scaling.index()),
                                            part_of(wanted, rope.part).context, depends_on_length(rope.rope.scaling)}));
       EXPECT_EQ(got.base, rope.rope.base);
       EXPECT_EQ(got.softmax_factor, rope.softmax_factor);

@@ -221,7 +221,8 @@ std::optional<Change> change_of(const TensorInfo& tensor, std::string_view suffi
   const bool known = row != std::end(all_suffixes);
   if (!known && tensor.elements() == 1) return std::nullopt;  // one for the projection as a whole
   if (!known)
-    of_projection.refuse(Code::TENSOR, "must be a known tensor of a projection but " + in_quotes(suffix) + " is not known");
+    of_projection.refuse(Code::TENSOR,
+                         "must be a known tensor of a projection but " + in_quotes(suffix) + " is not known");
   const std::optional<Change> change = of_projection.change(text, row->kind);
   return tensor.elements() == 0 ? std::nullopt : change;
 }
