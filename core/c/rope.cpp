@@ -40,7 +40,7 @@ rotary_rope defaults<rotary_rope>() {
 namespace {
 
 static_assert(ROTARY_THETA_SCALE - ROTARY_UNSCALED + 1 == std::variant_size_v<Scaling>);
-static_assert(static_cast<int>(Pairing::interleaved_to_half) == ROTARY_INTERLEAVED_TO_HALF - pairings.zero);
+static_assert(static_cast<int>(Pairing::interleaved_to_half) == ROTARY_INTERLEAVED_TO_HALF - pairing_constants.zero);
 
 // The fields of a rotary_rope that a scaling reads, by the names of scaling_fields.h.
 #define ROTARY_FIELD(member) \
@@ -116,13 +116,8 @@ Rope rope_of(const rotary_rope& r) {
   return rope;
 }
 
-Frequencies frequencies_of(const Rope& rope, std::int64_t length) {
-  if (length == 0) return frequencies(rope);
-  return frequencies(rope, length == ROTARY_TRAINED_LENGTH ? 0 : length);
-}
-
 Positions positions_of(const char* operation, const rotary_positions& p) {
-  position_types.index(operation, "the type of positions", p.type);
+  position_constants.index(operation, "the type of positions", p.type);
   if (p.type == ROTARY_RUN) {
     if (p.batch == 1 && p.axes == 1) return positions(p.first, p.tokens);
     fail(Code::SHAPE, operation, "a run of positions must have one batch row and one axis");

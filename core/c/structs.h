@@ -47,26 +47,27 @@ struct Constants {
     return static_cast<Enum>(index(operation, name, number));
   }
 };
-inline constexpr Constants pairings{100, ROTARY_HALF, ROTARY_INTERLEAVED_TO_HALF,
-                                    "ROTARY_HALF, ROTARY_INTERLEAVED or ROTARY_INTERLEAVED_TO_HALF", Code::PAIRING};
+inline constexpr Constants pairing_constants{100, ROTARY_HALF, ROTARY_INTERLEAVED_TO_HALF,
+                                             "ROTARY_HALF, ROTARY_INTERLEAVED or ROTARY_INTERLEAVED_TO_HALF",
+                                             Code::PAIRING};
 inline constexpr Constants scaling_constants{ROTARY_UNSCALED, ROTARY_UNSCALED, ROTARY_THETA_SCALE,
                                              "one from ROTARY_UNSCALED to ROTARY_THETA_SCALE", Code::SCALING};
-inline constexpr Constants position_types{ROTARY_RUN, ROTARY_RUN, ROTARY_DOUBLE,
-                                          "ROTARY_RUN, ROTARY_INT32, ROTARY_INT64 or ROTARY_DOUBLE"};
+inline constexpr Constants position_constants{ROTARY_RUN, ROTARY_RUN, ROTARY_DOUBLE,
+                                              "ROTARY_RUN, ROTARY_INT32, ROTARY_INT64 or ROTARY_DOUBLE"};
 inline constexpr Constants angle_constants{ROTARY_EXACT, ROTARY_EXACT, ROTARY_FLOAT32,
                                            "ROTARY_EXACT or ROTARY_FLOAT32"};
-inline constexpr Constants dtypes{ROTARY_F32, ROTARY_F32, ROTARY_BF16, "ROTARY_F32, ROTARY_F16 or ROTARY_BF16",
-                                  Code::DTYPE};
-inline constexpr Constants directions{ROTARY_FORWARD, ROTARY_FORWARD, ROTARY_BACKWARD,
-                                      "ROTARY_FORWARD or ROTARY_BACKWARD"};
+inline constexpr Constants dtype_constants{ROTARY_F32, ROTARY_F32, ROTARY_BF16, "ROTARY_F32, ROTARY_F16 or ROTARY_BF16",
+                                           Code::DTYPE};
+inline constexpr Constants direction_constants{ROTARY_FORWARD, ROTARY_FORWARD, ROTARY_BACKWARD,
+                                               "ROTARY_FORWARD or ROTARY_BACKWARD"};
 inline constexpr Constants store_constants{ROTARY_AUTOMATIC, ROTARY_AUTOMATIC, ROTARY_STREAMING,
                                            "ROTARY_AUTOMATIC, ROTARY_CACHED or ROTARY_STREAMING"};
-inline constexpr Constants cache_types{ROTARY_CACHE_SAME, ROTARY_CACHE_SAME, ROTARY_CACHE_BF16,
-                                       "one from ROTARY_CACHE_SAME to ROTARY_CACHE_BF16", Code::DTYPE};
+inline constexpr Constants cache_constants{ROTARY_CACHE_SAME, ROTARY_CACHE_SAME, ROTARY_CACHE_BF16,
+                                           "one from ROTARY_CACHE_SAME to ROTARY_CACHE_BF16", Code::DTYPE};
 
 // 0 is a pairing that is not set, for whoever checks it.
 inline Pairing pairing_of(const char* operation, std::int32_t number) {
-  return number == 0 ? Pairing::unset : pairings.as<Pairing>(operation, "pairing", number);
+  return number == 0 ? Pairing::unset : pairing_constants.as<Pairing>(operation, "pairing", number);
 }
 
 inline void check_given(const char* operation, const char* name, const void* given) {
@@ -100,6 +101,9 @@ rotary_rope defaults<rotary_rope>();
 Positions positions_of(const char* operation, const rotary_positions&);
 Rope rope_of(const rotary_rope&);  // throws SCALING
 // As frequencies(rope, length), for a length of rotary_c.h.
-ROTARY_API Frequencies frequencies_of(const Rope&, std::int64_t length);
+inline Frequencies frequencies_of(const Rope& rope, std::int64_t length) {
+  if (length == 0) return frequencies(rope);
+  return frequencies(rope, length == ROTARY_TRAINED_LENGTH ? 0 : length);
+}
 
 }  // namespace rotary::c

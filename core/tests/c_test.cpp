@@ -537,7 +537,7 @@ TEST(C, TablesBetweenTwoRopes) {
   EXPECT_TRUE(same_bits(wanted.sin(), std::span(rotary_table_sin(to.table), 12)));
   then.tokens = 2;
   expect_refused(rotary_table_between(to.table, from.frequencies, &at, to.frequencies, &then, ROTARY_F32), ROTARY_SHAPE,
-                 "as many tokens");
+                 "the same number of tokens");
 }
 
 TEST(C, PageTablesAndShiftsGiveTheBitsOfCpp) {

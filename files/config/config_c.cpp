@@ -83,7 +83,7 @@ rotary_status rotary_model_rope_get(const rotary_model* model, int32_t rope, rot
     const ModelRope& from = rope_at(model, rope);
     rotary_model_rope to = read("model", "values", values);
     to.head_dim = from.rope.head_dim, to.rotary_dim = from.rope.rotary_dim, to.first = from.first;
-    to.pairing = pairings.zero + static_cast<int32_t>(from.rope.pairing), to.heads = from.heads,
+    to.pairing = pairing_constants.zero + static_cast<int32_t>(from.rope.pairing), to.heads = from.heads,
     to.kv_heads = from.kv_heads;
     const auto& axis = from.rope.axis;
     to.axes = axis.empty() ? 1 : 1 + *std::max_element(axis.begin(), axis.end());

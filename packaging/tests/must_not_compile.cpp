@@ -87,11 +87,11 @@ struct Given {
 #ifdef SOUND
   const ThreadPool pool(1);
   const TableOptions a(pool), b(Angles::exact, Rounding::f32, pool);
-  const RotateOptions c{.executor = &pool}, d{.direction = Direction::backward, .part = 1, .parts = 2};
+  [[maybe_unused]] const RotateOptions c{.executor = &pool}, d{.direction = Direction::backward, .part = 1, .parts = 2};
 #else
   const TableOptions a(ThreadPool(1));                                   // must not compile
   const TableOptions b(Angles::exact, Rounding::f32, ThreadPool(1));     // must not compile
-  const RotateOptions c{.executor = &ThreadPool(1)};                     // must not compile
+  [[maybe_unused]] const RotateOptions c{.executor = &ThreadPool(1)};    // must not compile
 #endif
 }
 

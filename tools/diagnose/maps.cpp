@@ -130,11 +130,20 @@ std::optional<Finding> find_one_map(const Sample& sample, const Layout& layout, 
     for (std::size_t i = 0; i < weights.size(); ++i) map[2 * element + i / 3][i % 3] = tidy_weight(weights[i]);
   }
   const double off = residual_of_map(sample, layout, block, motion, map);
-  if (map == rotation || !(off < std::min(explains_pairs, residual))) return std::nullopt;
+  // An element of the pair that is zero everywhere in before determines no column of the map.
+  const std::array<bool, 2> determines = {sums.products[2][2] > 0, sums.products[5][5] > 0};
+  const auto fits = [&](const Map& other) {
+    for (std::size_t i = 0; i < map.size(); ++i) {
+      if (determines[i % 2] && map[i] != other[i]) return false;
+    }
+    return true;
+  };
+  const auto* known = std::ranges::find_if(named_maps, fits, &NamedMap::map);
+  const bool is_named = known != std::end(named_maps), is_whole = determines[0] && determines[1];
+  if (fits(rotation) || (!is_named && !is_whole) || !(off < std::min(explains_pairs, residual))) return std::nullopt;
   residual = off;
   const Number pairing{"pairing", name(block.kind)};
-  const auto* known = std::ranges::find(named_maps, map, &NamedMap::map);
-  if (known != std::end(named_maps)) return finding(known->cause, {pairing});
+  if (is_named) return finding(known->cause, {pairing});
   std::array<std::string, 4> entries;
   std::ranges::transform(map, entries.begin(), entry_text);
   return finding(Cause::map, {{"map", matrix_text(entries)}, {"rotation", "[c, -s; s, c]"}, pairing});
