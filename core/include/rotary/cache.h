@@ -64,8 +64,8 @@ ROTARY_API Cache hnd(void* k, void* v, std::int64_t pages, int page_size, std::i
 // ---- Slots: where the tokens of a call go ----------------------------------------------------------
 
 // The page of token i (batch row * tokens + token) and its place there. Negative numbers are padding: the token's k and
-// v are not written. A slot, sequence or page that does not exist is SHAPE, unless skip_missing makes it padding too;
-// on a device it always is. No two tokens of a call may have the same slot: it would hold a mixture of both.
+// v are not written. A slot, sequence or page that does not exist is SHAPE, or padding too with skip_missing; on a
+// device it is always padding. No two tokens of a call may have the same slot: it would hold a mixture of both.
 template <class Memory>
 struct SlotsIn {
   static constexpr std::int64_t no_first = std::numeric_limits<std::int64_t>::min();
@@ -118,8 +118,8 @@ using Slots = SlotsIn<Host>;
 ROTARY_API void append(const ConstHeads& k, const ConstHeads& v, const Cache&, const Slots&, const RotateOptions& = {});
 
 // Rotates q in place, or into q_out (which may be q), rotates k into its slots, and copies v to its slots. The result
-// equals rotate, then append, bit for bit: k rotates in f32 and is rounded to its own type, then to the cache's (f32
-// heads are rounded once). q and k may differ in heads, head_dim, strides and dtype; k and v in strides and dtype.
+// equals rotate, then append, bit for bit: k is rounded to its own type, then to the cache's; f32 heads are rounded
+// once. q and k may differ in heads, head_dim, strides and dtype; k and v in strides and dtype.
 // Throws SHAPE (also a head_dim above 4096 where the cache's type is not k's), DTYPE, ALIAS, PAIRING, VALUE (k_scale,
 // v_scale, an unknown direction).
 ROTARY_API void rotate_append(const Heads& q, const ConstHeads& k, const ConstHeads& v, const Table&, const Cache&,
@@ -130,7 +130,7 @@ ROTARY_API void rotate_append(const ConstHeads& q, const Heads& q_out, const Con
 // ---- shift: tokens leave a cache, the others move up -----------------------------------------------
 
 // The sequences in a cache: token t of sequence s lies in its page t / page_size, at t % page_size. Sequences that move
-// must not share a page. By default every page is a full sequence.
+// must not share a page. Sequences{}: every page is a sequence of page_size tokens.
 template <class Memory>
 struct SequencesIn {
   // Contiguous caches: sequence s is page s, with lengths[s] tokens.
@@ -151,7 +151,8 @@ using Sequences = SequencesIn<Host>;
 
 // In every sequence the first `keep` tokens stay (attention sinks), the next `drop` tokens leave, and the tokens after
 // them move `drop` slots down: k is rotated by the table of one token, v is copied. It is one pass in place, with the
-// bits of an out-of-place rotate. The last `drop` slots keep their contents.
+// bits of an out-of-place rotate. The last `drop` slots of each sequence are stale then; lower your lengths by `drop`,
+// which shift does not write.
 //
 //   shift(k, v, between(f, drop, f, 0), keep, drop);
 //

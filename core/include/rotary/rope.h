@@ -15,7 +15,11 @@ namespace rotary {
 
 // ---- Rope: as a model card describes it ----------------------------------------------------------
 
-// Which two elements of the rotated block rotate together, with n = rotary_dim / 2 pairs.
+// Which two elements of the rotated block rotate together, with n = rotary_dim / 2 pairs. For n = 3, with c for the
+// first element of each pair and s for the second:
+//
+//   half         [c c c s s s]
+//   interleaved  [c s c s c s]
 enum class Pairing : std::uint8_t {
   unset,                // there is no default: functions that need the pairing throw PAIRING
   half,                 // (x[i], x[i + n])      "rotate_half", GPT-NeoX, most of Hugging Face
@@ -151,8 +155,10 @@ struct Rope {
   std::vector<double> inv_freq = {};  // replaces the computed frequencies; the scaling still sets the attention factor
   std::vector<double> multiplier = {};          // multiplies inv_freq, computed or learned
   std::optional<double> attention_factor = {};  // replaces the scaling's
-  int heads = 1;                                // if this is above 1 or summed_axes above 0, inv_freq is required,
-  int summed_axes = 0;                          // in the shape of Frequencies::inv_freq
+  // Rows of frequencies, not the model's number of heads: leave it 1 unless each head turns by its own frequencies. If
+  // it is above 1, or summed_axes is above 0, inv_freq is required, in the shape of Frequencies::inv_freq.
+  int heads = 1;
+  int summed_axes = 0;
   std::vector<double> phase = {};               // as Frequencies::phase
   XPos xpos = {};
   ROTARY_API int axes() const noexcept;  // the axes of its positions, as Frequencies::axes()

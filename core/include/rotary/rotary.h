@@ -4,6 +4,7 @@
 //
 // Every arrow is a pure function of values. Bad input throws rotary::Error; nothing prints, exits or starts a thread.
 // Only views keep a pointer to the caller's memory: Positions of a range, Heads, and a Table made by Table::borrow.
+// Several threads may use one const Table at the same time; assign() needs it alone.
 #pragma once
 
 #include <cstdint>
@@ -60,7 +61,7 @@ struct InOut {
 ROTARY_API void rotate(const Heads& x, const Table&, const RotateOptions& = {});
 ROTARY_API void rotate(const ConstHeads& x, const Heads& out, const Table&, const RotateOptions& = {});
 
-// q and k in one call: one pass over the table, one dispatch. They may differ in heads, head_dim, strides and dtype.
+// q and k in one call. They may differ in heads, head_dim, strides and dtype.
 // Out of place: rotate_qk({q, q_out}, {k, k_out}, table).
 // Throws what rotate throws, ALIAS if written elements of q and k overlap, and SCALING for a table with xPos: keys need
 // its inverse amplitude, so rotate q and k by one table each.

@@ -3,13 +3,14 @@
  *   rope --rotary_frequencies_make--> frequencies --rotary_table_assign(positions)--> table --rotary_rotate--> heads
  *
  * Functions that can fail return a status: ROTARY_OK or a code; rotary_error() is the sentence. No exception leaves a
- * function, nothing is printed, and several threads may call any function, each with its own tables. Only the _make
- * functions allocate memory, and rotary_table_assign if a table grows; other functions that allocate say so.
+ * function, and nothing is printed. All functions may be called from several threads at a time. They may rotate by the
+ * same table; assigning or borrowing needs it alone. Only the _make functions allocate memory, and rotary_table_assign
+ * if a table grows; other functions that allocate say so.
  *
  * Constants of each kind have numbers of their own, so a constant of another kind is refused, and 0 is none of them.
  *
  * Structs begin with their size: fill them by their _init function, `rotary_heads x; rotary_heads_init(&x, sizeof x);`,
- * then set the fields that differ. A new version adds fields at the end, and reads a shorter struct as without them.
+ * then set the fields that differ. A new version adds fields at the end; in a shorter struct they have their defaults.
  *
  * Results equal those of the C++ interface, bit for bit: see rotary.h, rope.h, table.h, cache.h. Capital words at the
  * end of a comment are the statuses that the function can return.
@@ -208,9 +209,9 @@ typedef struct rotary_rows {
 } rotary_rows;
 ROTARY_C_API void rotary_rows_init(rotary_rows *rows, size_t size);
 /* Row i of the table is the caller's row numbers[i]; numbers are [batch, tokens], integers from 0 to rows - 1. f32 rows
- * are read where they lie: they and the numbers must stay valid while the table is used; rotary_rotate_qkv and
- * rotary_rotate_append copy them into memory that the call allocates. f16 and bf16 rows are widened into the table's
- * memory. POSITION, SHAPE, DTYPE, PAIRING, MEMORY. */
+ * are read where they lie, so they and the numbers must stay valid while the table is used; rotary_rotate_qkv,
+ * rotary_rotate_append and rotary_shift copy them into memory that the call allocates. f16 and bf16 rows are widened
+ * into the table's memory. POSITION, SHAPE, DTYPE, PAIRING, MEMORY. */
 ROTARY_C_API rotary_status rotary_table_borrow_rows(rotary_table *table, const rotary_rows *rows,
                                                     const rotary_positions *numbers);
 /* Writes the rows of these positions, [batch, tokens], as rows 0, 1, ... without a table, each value rounded once to
@@ -266,13 +267,14 @@ typedef struct rotary_options {
   int32_t stores;    /* default ROTARY_AUTOMATIC */
   int32_t reserved;
   const rotary_pool *pool; /* null, the default: the caller's thread. Not with parts. */
-  /* The call does part `part` of `parts` of the work, for pools whose threads all call the function: the parts 0 to
-   * parts - 1, in any order and at any time, are the whole call. In place, no part may run twice. Default: 0 of 1. */
+  /* The call does part `part` of `parts` of the work, for pools whose threads all call the function. Call every part
+   * once, from any threads, at the same time or one after the other: together they do what one call does. Default: part
+   * 0 of 1. */
   int32_t part;
   int32_t parts;
   /* For rotary_rotate_qk only, not with parts: a factor for each token of q, [tokens] or [batch, tokens], which also
-   * multiplies every element of its heads (query_scale.h). query_scales is their number. The call allocates memory for
-   * rows by number and for the products. Null, the default: no factors. */
+   * multiplies every element of its heads (query_scale.h). query_scales is their number. The call allocates: the rows
+   * times the factors, and a copy of rows borrowed by number. Null, the default: no factors. */
   const float *query_scale;
   int64_t query_scales;
 } rotary_options;
@@ -322,8 +324,8 @@ typedef struct rotary_cache {
   const int64_t *slots;
   const int64_t *firsts;
   int64_t first;
-  float k_scale; /* default 1: the divisors of ROTARY_CACHE_F8_E4M3 */
-  float v_scale; /* default 1 */
+  float k_scale; /* default 1; with ROTARY_CACHE_F8_E4M3 keys are divided by it */
+  float v_scale; /* default 1; the same for values */
   const int32_t* slots_int32;
   const int32_t* indptr;          /* [sequences + 1] */
   const int32_t* indices;         /* [indptr[sequences]] */
@@ -355,8 +357,9 @@ ROTARY_C_API void rotary_sequences_init(rotary_sequences* sequences, size_t size
 
 /* In every sequence the first `keep` tokens stay, the next `drop` leave, and the tokens after them move `drop` slots
  * down: k is rotated by the table of one token, which rotary_table_between made from position `drop` to 0, and v is
- * copied. k and v: a page is a batch row. v: null where the cache has none. sequences: null for full pages. The last
- * `drop` slots of each sequence are stale then; lower your lengths by `drop`. SHAPE, DTYPE, ALIAS, PAIRING, VALUE. */
+ * copied. Each batch row of k and v is a page. v is null if the cache has none, sequences if all pages are full.
+ * The last `drop` slots of each sequence are stale then; lower your lengths by `drop`. SHAPE, DTYPE, ALIAS, PAIRING,
+ * VALUE. */
 ROTARY_C_API rotary_status rotary_shift(const rotary_heads* k, const rotary_heads* v, const rotary_table* table,
                                         int64_t keep, int64_t drop, const rotary_sequences* sequences,
                                         const rotary_options* options);

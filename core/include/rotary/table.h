@@ -175,7 +175,8 @@ struct Rows {
 
 // cos and sin are f32, row-major [batch, tokens, heads, pairs]; batch is 1 if all batch rows share positions, heads is
 // 1 if all heads rotate alike. With xpos, a value's factor is the double nearest to attention_factor times the
-// amplitude. Throws PAIRING (unset or unknown), SHAPE, VALUE (unknown angles or rounding; with summed axes, a phase or
+// amplitude. Several threads may use one const Table at the same time.
+// Throws PAIRING (unset or unknown), SHAPE, VALUE (unknown angles or rounding; with summed axes, a phase or
 // xpos: other angles than exact), SCALING (a frequency that is not finite; with summed axes, a phase or xpos: one below
 // 2^-256 in magnitude that is not 0), POSITION (not finite; with Angles::float32: an angle that overflows; with summed
 // axes, a phase or xpos: below 2^-64 in magnitude and not 0; an amplitude that overflows).
@@ -201,7 +202,8 @@ class ROTARY_API Table {
   ~Table();
 
   // Same as constructing a new table, in this table's memory: a decode loop that assigns one row per step allocates
-  // nothing and prepares its frequencies once. On error the table is unchanged. cos, sin and rows must lie elsewhere.
+  // nothing. The table prepares its frequencies once, as long as their values stay the same: use one Table for each
+  // rope. On error the table is unchanged. Do not pass it its own cos(), sin() or rows made of them.
   void assign(const Frequencies&, const Positions&, const TableOptions& = {});
   void assign(std::span<const float> cos, std::span<const float> sin, int pairs, Pairing, int batch = 1, int heads = 1,
               bool xpos = false);

@@ -31,8 +31,8 @@ ROTARY_API const char* origin_word(OriginKind) noexcept;
 
 struct Origin {
   OriginKind kind = OriginKind::model_default;
-  std::string key =
-      {};  // the key's path, the tensor, the option, the owner of the default ("llama", "yarn"), or the formula
+  // The key's path, the tensor, the option, the owner of the default ("llama", "yarn"), or the formula.
+  std::string key = {};
 };
 
 struct ValueOrigin {
