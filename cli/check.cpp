@@ -34,7 +34,7 @@ struct Options {
   TableFiles table;
   std::filesystem::path run;
   std::string before, after;
-  std::optional<PositionSet> to;  // another word for --positions, beside --from
+  std::optional<PositionSet> to;  // with --from: replaces --positions
   std::vector<std::string> tensors;
   bool details = false;
   unsigned threads = 0;  // all cores
@@ -56,7 +56,7 @@ std::string found_text(const NamedCheck& one) {
   return text + (one.rope.empty() ? "" : ", " + one.rope);
 }
 
-// Whether its sentence says all: of two engines' tensors, of a tensor of a layer without a rope.
+// Whether the sentence alone says everything, as for two engines' tensors or a tensor of a layer without a rope.
 bool says_itself(const NamedCheck& one) {
   if (one.outcome == Outcome::equal) return one.checked.layout.empty() || !one.checked.moves;
   return one.outcome == Outcome::undecided || (one.checked.layout.empty() && !one.checked.first);
@@ -129,7 +129,7 @@ std::string block_text(const diagnose::Facts& facts) {
   return "elements " + std::to_string(*facts.first) + "-" + std::to_string(*facts.first + *facts.rotary_dim - 1);
 }
 
-// "begin at 3, step 1"; of positions that do not rise evenly the list.
+// "begin at 3, step 1"; the list of positions if they do not rise evenly.
 std::string positions_text(const nlohmann::ordered_json& positions) {
   if (positions.is_null()) return "";
   if (!positions.is_object()) return short_text(positions.dump());
@@ -190,8 +190,7 @@ std::vector<diagnose::TensorPair> read(Options& options) {
   return pairs;
 }
 
-// The layout in which all tensors are as asked, where they are not in the one that --layout says; "" where there is
-// none.
+// The layout in which all tensors are as asked, if they are not so in the layout of --layout; "" if there is none.
 std::string layout_instead(diagnose::Request request, const std::vector<diagnose::TensorPair>& pairs) {
   if (std::exchange(request.layout, "").empty()) return "";
   const diagnose::CheckResult free = diagnose::check(request, pairs);
@@ -204,7 +203,7 @@ void end_with(Outcome outcome) {
 
 bool is_folder(const std::string& path) { return std::filesystem::is_directory(files::path_of(path)); }
 
-// without_verdict: as the command diagnose of before, whose exit status is 0 whatever it finds.
+// without_verdict: as the old command diagnose, whose exit status is 0 whatever it finds.
 void run(Options& options, bool without_verdict) {
   diagnose::Request& request = options.request;
   request.operation = without_verdict ? "diagnose" : "check";

@@ -1,4 +1,4 @@
-// rotary check of a table or of frequencies alone, of a serving run, and of the weights of two checkpoints.
+// rotary check for a table or frequencies alone, for a serving run, and for the weights of two checkpoints.
 #include <algorithm>
 #include <iostream>
 #include <utility>
@@ -14,7 +14,7 @@ namespace rotary::cli {
 
 namespace {
 
-// The tensor of that name in a file, else its only one.
+// The tensor of that name in a file, else the file's only tensor.
 Tensor read_one(const std::filesystem::path& path, const std::string& name) {
   InputTensors file(path);
   const std::vector<TensorInfo>& all = file.infos();

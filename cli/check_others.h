@@ -1,4 +1,5 @@
-// The questions of rotary check without tensors from before and after a rotation. Each prints its answer.
+// The questions of rotary check that need no tensors from before and after a rotation. Each function prints its answer
+// and returns the outcome.
 #pragma once
 
 #include <filesystem>
@@ -8,6 +9,7 @@
 
 namespace rotary::cli {
 
+// An engine's table; paths that were not given are empty. Without cos the request's --inv-freq is checked.
 struct TableFiles {
   std::filesystem::path cos, sin;
 };

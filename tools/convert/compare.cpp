@@ -1,4 +1,4 @@
-// Two checkpoints: are the rows of q and k the same, or those of the other pairing?
+// Compares two checkpoints: are the rows of q and k in the same order, or in the order of the other pairing?
 #include <algorithm>
 #include <cmath>
 #include <map>
@@ -134,10 +134,11 @@ std::string ComparedCheckpoints::sentence() const {
     bool of_q_or_k;
     std::string words;
   } groups[] = {{RowOrder::reordered, true, "reordered from " + to_other},
-                {RowOrder::reordered_back, true, "reordered the other way, though they are not " + other + " before"},
+                {RowOrder::reordered_back, true,
+                 "reordered the other way, as if they were " + other + " in the first checkpoint"},
                 {RowOrder::other, true, "neither the same nor reordered"},
                 {RowOrder::same, true, "the same"},
-                {RowOrder::other, false, "changed, which no order of q and k does"},
+                {RowOrder::other, false, "changed, which a conversion of q and k does not explain"},
                 {RowOrder::missing, true, "in one of the two only"},
                 {RowOrder::missing, false, "in one of the two only"}};
   for (const auto& [which, of_q_or_k, words] : groups) {

@@ -1,5 +1,5 @@
-// Steps of the model around the rotation, which a dump may hold too: the factor of queries, and a norm behind the
-// rotation. Each is found in the data, and undone, before the rotation is looked at.
+// Steps of the model next to the rotation, which a dump may include: the factor of queries, and a norm after the
+// rotation. Each is found in the data and undone before the rotation is examined.
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -10,7 +10,7 @@ namespace rotary::diagnose {
 
 namespace {
 
-// Multiplies every element after of row r by values[r].
+// The sample whose elements after are multiplied by values[r] in each row r.
 Sample multiplied(const Sample& sample, const Layout& layout, const std::vector<double>& values) {
   Sample other = sample;
   std::vector<double> after = sample.after.copied();
@@ -25,7 +25,8 @@ Sample multiplied(const Sample& sample, const Layout& layout, const std::vector<
 
 // ---- the factor of queries ----
 
-// The factor of each row; empty where all are 1, or the tensor holds no queries of such a model.
+// The query factor of each row; empty where all factors are 1, where the model has none, where the tensor holds
+// no queries, and for keys of a cache and gradients.
 std::vector<double> query_factors(const Layout& layout, const Subject& subject) {
   const bool is_query = subject.role == Role::q || subject.role == Role::other;
   if (subject.scale.form == QueryForm::none || !is_query || subject.from || subject.backward) return {};
@@ -37,7 +38,7 @@ std::vector<double> query_factors(const Layout& layout, const Subject& subject) 
   return {factors.begin(), factors.end()};
 }
 
-// How often most rows were multiplied by their factors: 0, 1 or 2 times; empty where the norms do not tell.
+// How often most rows were multiplied by their factors: 0, 1 or 2 times; empty where the norms do not show it.
 std::optional<int> times_multiplied(const Sample& sample, const Layout& layout, const Subject& subject,
                                     const std::vector<double>& factors) {
   Block block;
@@ -84,13 +85,13 @@ void undo_query_factor(Around& around, const Layout& layout, const Subject& subj
     around.open = finding(Cause::query_factor_open, {factor});
 }
 
-// ---- a norm behind the rotation ----
+// ---- a norm after the rotation ----
 
-// The squared sizes of a head and of its pairs as the asked rotation leaves them, whatever its angles are. Elements
-// that do not rotate are pairs of one.
+// The squared norm of each pair after the asked rotation, and the mean square of the head's elements plus epsilon.
+// Neither depends on the angles. An element that does not rotate is a pair with itself.
 struct Sizes {
   std::vector<std::array<int, 2>> from, to;  // the elements of each pair, before and after
-  std::vector<double> factors;               // squared
+  std::vector<double> factors;               // the squared attention factor
   Sizes(const Asked& asked, int head_dim) {
     for (int pair = 0; pair < asked.block.pairs; ++pair) {
       from.push_back(asked.block.input(pair));
@@ -101,7 +102,7 @@ struct Sizes {
       if (element >= asked.block.first && element < asked.block.first + asked.block.rotary_dim()) continue;
       from.push_back({element, element});
       to.push_back({element, element});
-      factors.push_back(0.5);  // the element counts twice
+      factors.push_back(0.5);  // pair_of() has the element twice
     }
   }
   double of_pair(std::span<const double> head, std::size_t pair) const {
@@ -116,8 +117,9 @@ struct Sizes {
 
 }  // namespace
 
-// A norm makes y_u = w_u z_u / size of the rotated z, so that (y_u / w_u)^2 + (y_v / w_v)^2 is the pair's squared norm
-// before, over that of the head: two weights of each pair by least squares, which do not depend on the angles.
+// The norm maps the rotated z to y_u = w_u z_u / size, where size^2 is the mean square of the head. So
+// (y_u / w_u)^2 + (y_v / w_v)^2 is the squared norm of the pair, divided by size^2, at any angles. Least squares over
+// all heads give 1 / w_u^2 and 1 / w_v^2 of each pair.
 std::optional<Sample> without_norm_behind(const Sample& sample, const Reading& reading, const Subject& subject) {
   const Asked asked = ask(subject, *asked_block(subject, sample.head_dim), reading.layout);
   const Sizes sizes(asked, sample.head_dim);

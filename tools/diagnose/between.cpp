@@ -52,7 +52,7 @@ Finding explain_difference(Diagnosis& one, const Sample& sample, const Subject& 
       facts.pairing);
 }
 
-// The findings on one file, where the other is rotated as the config asks: that rotation is undone.
+// The findings on one of two rotated files, if the other is rotated as the config asks, whose rotation is undone.
 std::vector<Finding> explain_by_undoing(const Sample& sample, const Subject& subject, const Reading& reading,
                                         const Asked& asked) {
   Motion back = asked.motion;
@@ -77,7 +77,7 @@ std::vector<Finding> explain_by_undoing(const Sample& sample, const Subject& sub
     constexpr Cause vague[] = {Cause::unknown_speeds, Cause::other_positions, Cause::twice_mixed};
     const bool is_named = std::ranges::find(vague, found.front().cause) == std::end(vague);
     if (!answer.explained || !is_named || !is_fault(found.front())) continue;
-    std::erase_if(found, [](const Finding& of) { return of.cause == Cause::coarse_before; });  // the undone one
+    std::erase_if(found, [](const Finding& of) { return of.cause == Cause::coarse_before; });  // the undone tensor's
     found.push_back(finding(Cause::other_as_asked, {{is_second ? "second" : "first", true}}));
     return found;
   }

@@ -36,16 +36,16 @@ Answer answer_as_one(const Sample&, const Subject&);  // parts not looked at, wi
 // tried even where none of them is as asked.
 std::optional<Answer> answer_by_parts(const Sample&, const Subject&, int depth, bool apart);
 
-// A sample without the steps of the model around the rotation (around.cpp).
+// A sample in which the steps of the model next to the rotation are undone (around.cpp).
 struct Around {
-  Sample as_asked;                    // without the steps that are asked
-  Sample as_found;                    // without the steps that are found in the data
+  Sample as_asked;                    // the steps that the model asks are undone
+  Sample as_found;                    // the steps that the data show are undone
   std::vector<Finding> remarks = {};  // the steps that are as the model asks
-  std::optional<Finding> fault = {};  // a step that is not
-  std::optional<Finding> open = {};   // a step that is asked, missing, and may come behind the dump
+  std::optional<Finding> fault = {};  // a step that is not as the model asks
+  std::optional<Finding> open = {};   // a step that the data lack; the model may do it after the dump
 };
 Around without_steps_around(const Sample&, const Subject&);
-// The sample in front of a norm of each head behind the rotation; empty where there is no such norm.
+// The sample with a norm of each head after the rotation undone; empty if the data show no such norm.
 std::optional<Sample> without_norm_behind(const Sample&, const Reading&, const Subject&);
 
 // Compares after with before rotated as the subject's rope asks, which must be there, in double precision, diagnoses
@@ -112,7 +112,7 @@ struct Examination {
 std::vector<Reading> plausible_readings(const Sample&, const Subject&);
 // The readings that are as likely as the first.
 std::vector<Reading> likeliest_readings(const Sample&, const Subject&);
-// Per axis the position of each row of the layout.
+// The positions by axis, of each row of the layout.
 std::vector<std::vector<double>> rows_of(const PositionSet&, const Layout&, const Subject&);
 std::vector<std::vector<double>> expected_positions(const Layout&, const Subject&);
 // The dimensions of which the turns do not depend on the head; fills turns, expected, factor and facts. False: none.
@@ -128,7 +128,7 @@ struct Asked {
   Frequencies frequencies;
   Motion motion;  // at the expected positions
   Fit fit = {};   // how the motion fits, while a tensor is examined
-  // The attention factor that the tensor before has already: of one that is not rotated 1.
+  // The attention factor in the tensor before: 1 if that is not rotated yet.
   double factor_before() const noexcept { return motion.from.empty() ? 1 : frequencies.attention_factor; }
 };
 Asked ask(const Subject&, const Block&, const Layout&, const std::vector<std::vector<double>>& expected);
@@ -176,8 +176,7 @@ struct Compared : Comparison {  // by a reading
 Compared compare(const Sample&, const Reading&, const Subject&, std::optional<double> tolerance);
 // Diagnoses some tokens first where there are many. known: comparisons that were made.
 Diagnosis diagnose(const Sample&, const Subject&, const std::vector<Compared>& known = {});
-// Diagnoses the sample as it was found, and adds what was found around the rotation. known: comparisons of the sample
-// as it is asked.
+// Diagnoses around.as_found and adds the findings on the steps. known: comparisons of around.as_asked.
 Diagnosis diagnose(const Around&, const Subject&, const std::vector<Compared>& known = {});
 
 // The faults that turns which are as asked would have shown.
@@ -186,7 +185,7 @@ Power common_power(const std::vector<NamedCheck>&);  // the faults that each of 
 
 // A fault after which no pairing keeps the norms, where one is known.
 void examine_composites(Examination&);
-// A map of pairs that is no rotation, as with a table that is wrong. residual: what the asked rotation leaves.
+// Looks for linear maps of pairs that are no rotations, as a wrong table makes them, with less than this residual.
 bool examine_maps(Examination&, const Asked&, const Reading&, double residual);
 void examine_with_rope(Examination&);
 void examine_without_rope(Examination&);

@@ -123,11 +123,11 @@ constexpr Row cause_rows[] = {
     ROW(mirrored, direction, "[is|are] not rotated but mirrored: the minus sign is missing in the first element of "
         "each pair, in the {pairing} pairing"),
     ROW(sin_cos_exchanged, direction, "{rotated} with sin and cos exchanged, in the {pairing} pairing"),
-    ROW(map, direction, "[is|are] not rotated: each pair is mapped by {map}, in the {pairing} pairing, where a "
-        "rotation has {rotation} of its cos and sin"),
-    ROW(map_of_pairs, direction, "[is|are] not rotated in pairs {pairs}: pair {pair} at token {token} is mapped by "
-        "{found}, in the {pairing} pairing, where the rotation has {asked}<; {entry} is that of {further} pairs "
-        "further, in every pair>"),
+    ROW(map, direction, "[is|are] not rotated: each pair is multiplied by the matrix {map} of its cos and sin, in "
+        "the {pairing} pairing; a rotation has {rotation}"),
+    ROW(map_of_pairs, direction, "[is|are] not rotated in pairs {pairs}: pair {pair} at token {token} is multiplied by "
+        "the matrix {found}, in the {pairing} pairing; the rotation has {asked}<; in every pair {entry} is taken from "
+        "the pair {further} places later>"),
     ROW(offset, offset, "{at} begin at {found} instead of {asked}, <{late} too far><{early} too "
         "early>{on_axis}{evidence}"),
     ROW(constant_position, positions, "{at} are {found} for every token{on_axis}{evidence}"),
@@ -135,7 +135,7 @@ constexpr Row cause_rows[] = {
     ROW(wrapped_positions, positions, "{at} are wrapped at {type}{on_axis}{evidence}"),
     ROW(rounded_positions, positions, "{at} are rounded to {type}{on_axis}{evidence}"),
     ROW(reversed_positions, positions, "{at} are in reverse order{on_axis}{evidence}"),
-    ROW(padded_positions, positions, "{at} begin at {found} with token {token}, as behind <{token} "
+    ROW(padded_positions, positions, "{at} begin at {found} with token {token}, as after <{token} "
         "tokens{several}><{token} token{one}> of padding{on_axis}{evidence}"),
     ROW(restarted_positions, positions, "{at} begin again at {found} with token {token}{on_axis}{evidence}"),
     ROW(counted_positions, positions, "{at} count the tokens from {found} up{on_axis}{evidence}"),
@@ -194,13 +194,13 @@ constexpr Row cause_rows[] = {
     ROW(frequencies_reversed, scaling, "{rotated} with frequencies in reverse order{asks}"),
     ROW(another_order, layout, "[is|are] written with [its|their] {unit}s in another order: {unit} {after} after is "
         "{unit} {before} before", Join::clause, "in that order"),
-    ROW(before_norm, elements, "before was taken in front of the norm of queries and keys (q_norm, k_norm<, a "
-        "LayerNorm{mean}>) and after behind it: each {unit} differs by another factor, and each element by a weight; "
-        "dump both behind it", Join::colon, "behind the norm"),
-    ROW(norm_in_front, elements, "[is|are] normed in front of the rotation, with a weight of each element; the model "
-        "norms queries and keys behind it", Join::clause, "behind that norm"),
-    ROW(norm_behind, elements, "[is|are] normed behind the rotation, with a weight of each element; the model norms "
-        "queries and keys in front of it, or not at all", Join::clause, "in front of that norm"),
+    ROW(before_norm, elements, "before lacks the norm of queries and keys (q_norm, k_norm<, a "
+        "LayerNorm{mean}>), and after has it: each {unit} differs by another factor, and each element by a weight; "
+        "dump both after the norm", Join::colon, "after the norm"),
+    ROW(norm_in_front, elements, "[is|are] normed before the rotation, with a weight for each element; the model "
+        "norms queries and keys after it", Join::clause, "after that norm"),
+    ROW(norm_behind, elements, "[is|are] normed after the rotation, with a weight for each element; the model norms "
+        "queries and keys before it, or not at all", Join::clause, "before that norm"),
     ROW(factors, elements, "{multiplied} by another factor in each head of each token, as by scales that were left "
         "out", Join::clause, "but for that"),
     ROW(still_elements_zero, elements, "[is|are] zero in elements "
@@ -223,10 +223,10 @@ constexpr Row cause_rows[] = {
     ROW(same_but_noise, noise, "[is|are] the same but for differences beyond rounding, of {rms} rms"),
     ROW(further, offset, "{rotated} <{positions} positions><{position} position> <further{late}><less far{early}> in "
         "the second file{order_of_two}; {scores}"),
-    ROW(turned_otherwise, cannot_tell, "{rotated} or multiplied otherwise in the second file, by no one offset: "
-        "check each file with the tensors before the rotation"),
-    ROW(other_as_asked, as_configured, "so in the <second{second}><first{first}> file, if [it is|they are] as the "
-        "config asks in the other one", Join::tail),
+    ROW(turned_otherwise, cannot_tell, "{rotated} or multiplied in another way in the second file, not by one "
+        "offset: check each file against the tensors before the rotation"),
+    ROW(other_as_asked, as_configured, "this is found in the <second{second}><first{first}> file, if the other one "
+        "is as the config asks", Join::tail),
     ROW(another_in_second, cannot_tell, "[is|are] another tensor in the second file: no rotation leads from one to the "
         "other"),
     ROW(zero_in_both, as_configured, "[is|are] zero everywhere in both files"),
@@ -248,14 +248,14 @@ constexpr Row cause_rows[] = {
         "layers]: --layer or --rope says which"),
     ROW(other_layout, as_configured, "{layout} has the same shape", Join::tail),
     ROW(query_factor_open, cannot_tell, "{rotated} as the config asks, and not multiplied by the model's factor of "
-        "queries, {factor} at [its|their] positions: after was taken in front of that step, or the step is missing; "
-        "--query-scale asks for it"),
+        "queries, {factor} at [its|their] positions: the dump was taken before that multiplication, or the factor "
+        "is missing; --query-scale requires it"),
     ROW(query_factor, as_configured, "multiplied by the model's factor of queries, {factor} at [its|their] "
         "positions", Join::tail),
-    ROW(norm_behind_asked, as_configured, "after was taken behind the model's norm, whose weights were found in the "
-        "data", Join::tail),
-    ROW(still_block, as_configured, "elements {first} to {last} are as before: another rope turns them, and --rope "
-        "names one alone", Join::tail),
+    ROW(norm_behind_asked, as_configured, "the tensor after includes the norm that follows the rotation; its weights "
+        "were found in the data", Join::tail),
+    ROW(still_block, as_configured, "elements {first} to {last} are the same before and after: another rope "
+        "rotates them, and --rope names only one", Join::tail),
 };
 #undef ROW
 

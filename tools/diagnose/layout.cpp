@@ -145,8 +145,7 @@ std::vector<Reading> plausible_readings(const Sample& sample, const Subject& sub
     fail(Code::SHAPE, "check",
          "positions must name one position per token but got " + std::to_string(given.tokens) + " for " + sample.name +
              ", whose dimensions are " + detail::shape_text(sample.shape) +
-             (may_be_pages ? ": of pages of a cache take the tokens out, x.reshape(-1, *x.shape[2:])[slots] in numpy"
-                           : ""));
+             (may_be_pages ? ": take the tokens out of the pages of a cache, x.reshape(-1, *x.shape[2:])[slots]" : ""));
   }
   std::ranges::stable_sort(readings, std::greater(),
                            [&](const Reading& reading) { return subject.plausibility(reading.layout); });
@@ -262,7 +261,7 @@ Asked ask(const Subject& subject, const Block& block, const Layout& layout,
   Frequencies& f = asked.frequencies;
   f.xpos.reciprocal = f.xpos.scale != 0 && subject.role == Role::k;
   f.clockwise = f.clockwise != subject.backward;
-  if (subject.from) f.phase.clear();  // before has the phase and the attention factor already
+  if (subject.from) f.phase.clear();  // the tensor before has the phase and the attention factor already
   asked.motion.position = expected;
   asked.motion.from = std::move(from);
   asked.motion.factor = f.attention_factor / asked.factor_before();

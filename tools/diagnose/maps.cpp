@@ -1,4 +1,4 @@
-// Maps of pairs, where no rotation explains_pairs what a kernel does: 2 x 2 weights of each pair, by least squares.
+// Linear maps of pairs, where no rotation explains the result of a kernel: 2 x 2 matrices, found by least squares.
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -10,11 +10,11 @@ namespace rotary::diagnose {
 
 namespace {
 
-constexpr double explains_pairs = 0.02;  // the relative residual; that of a wrong map is near 1
+constexpr double explains_pairs = 0.02;  // the largest relative residual; a wrong map leaves nearly 1
 constexpr std::int64_t most_rows = 256;
 
-// The entries of a map in the order uu, uv, vu, vv: y_u = uu x_u + uv x_v, y_v = vu x_u + vv x_v. Each is a sum of
-// cos, sin and 1 with these weights.
+// The entries of a map in the order uu, uv, vu, vv: y_u = uu x_u + uv x_v, y_v = vu x_u + vv x_v. An entry
+// is the sum of cos, sin and 1 with its three weights.
 using Entry = std::array<double, 3>;
 using Map = std::array<Entry, 4>;
 constexpr Map rotation = {{{1, 0, 0}, {0, -1, 0}, {0, 1, 0}, {1, 0, 0}}};
@@ -29,7 +29,7 @@ constexpr NamedMap named_maps[] = {
     {Cause::without_second_sin, {{{1, 0, 0}, {0, -1, 0}, {0, 0, 0}, {1, 0, 0}}}},
 };
 
-// visit(x, y, turn) for each pair of each head, of some rows where there are many.
+// Calls visit(x, y, turn, row, pair) for each pair of each head; where there are many rows, for one in so many only.
 template <class Visit>
 void visit_pairs(const Sample& sample, const Layout& layout, const Block& block, const Motion& motion, Visit visit) {
   const std::int64_t step = std::max<std::int64_t>(1, layout.batch * layout.tokens / most_rows);
@@ -60,7 +60,7 @@ struct NormalEquations {
       with[1][i] += basis[i] * y.imag();
     }
   }
-  // By elimination; weights that the data do not tell become small.
+  // Solves them by elimination; weights that the data do not determine become small.
   Basis solved(Basis right) const {
     std::array<Basis, 6> left = products;
     for (std::size_t i = 0; i < left.size(); ++i) left[i][i] += 1e-9 * (1 + products[i][i]);
@@ -79,7 +79,7 @@ struct NormalEquations {
   }
 };
 
-// Weights are quarters where they nearly are.
+// Rounds a weight to a multiple of 1/4 if it is within 0.02 of it.
 double tidy_weight(double weight) {
   const double quarters = std::round(4 * weight) / 4;
   return std::abs(weight - quarters) < 0.02 ? quarters : weight;
@@ -157,7 +157,8 @@ struct Maps {
   std::vector<int> pair;
 };
 
-// Empty where too few heads tell, or the maps differ from head to head.
+// The map of each pair at each token, by least squares over the heads. Empty where the heads do not determine a map, or
+// have no map in common.
 std::optional<Maps> maps_of(const Sample& sample, const Layout& layout, const Block& block, const Motion& motion) {
   const auto pairs = static_cast<std::size_t>(block.pairs);
   std::vector<std::array<TwoWeights, 2>> sums(static_cast<std::size_t>(layout.batch * layout.tokens) * pairs);
@@ -185,7 +186,8 @@ std::optional<Maps> maps_of(const Sample& sample, const Layout& layout, const Bl
   return off < square(explains_pairs) * all ? std::optional(maps) : std::nullopt;
 }
 
-// How many pairs further the table has an entry that is wrong, the same for all pairs; 0: it is in no such place.
+// The n for which every pair has this entry of the asked map of the pair n places later (the first pair follows the
+// last); 0 where there is none.
 int places_further(const Maps& maps, std::size_t entry, int pairs, const Motion& motion) {
   for (int further = 1; further < pairs; ++further) {
     bool all = true;
@@ -210,7 +212,7 @@ std::optional<Finding> find_map_of_pairs(const Sample& sample, const Layout& lay
   std::size_t right = 0;
   for (std::size_t i = 0; i < maps->found.size(); ++i) {
     const auto [uu, uv, vu, vv] = maps->found[i];
-    const bool is_rotation = std::abs(uu - vv) < 0.05 && std::abs(uv + vu) < 0.05;  // by another angle
+    const bool is_rotation = std::abs(uu - vv) < 0.05 && std::abs(uv + vu) < 0.05;  // a rotation by another angle
     bool all = true;
     for (std::size_t entry = 0; entry < 4; ++entry) {
       if (is_rotation || std::abs(maps->found[i][entry] - maps->asked[i][entry]) <= 0.05) continue;
@@ -222,7 +224,7 @@ std::optional<Finding> find_map_of_pairs(const Sample& sample, const Layout& lay
     }
     right += all ? 1 : 0;
   }
-  const bool is_table = 2 * std::ssize(rows) >= layout.batch * layout.tokens;  // else some tokens are wrong
+  const bool is_table = 2 * std::ssize(rows) >= layout.batch * layout.tokens;  // else only some tokens are wrong
   if (!first || !is_table || (std::ranges::count(is_wrong, true) > 3 && right == 0)) return std::nullopt;
   const auto text = [](const std::array<double, 4>& map) {
     std::array<std::string, 4> entries;
@@ -248,7 +250,7 @@ std::optional<Finding> find_map_of_pairs(const Sample& sample, const Layout& lay
 }  // namespace
 
 bool examine_maps(Examination& exam, const Asked& asked, const Reading& reading, double residual) {
-  if (exam.findings.front().cause == Cause::one_pair) return false;  // half of a map is not told
+  if (exam.findings.front().cause == Cause::one_pair) return false;  // one pair does not show the map of all
   std::optional<Finding> found;
   Block block = asked.block;
   for (const Kind kind : {asked.block.kind, Kind::half, Kind::interleaved}) {
@@ -261,7 +263,7 @@ bool examine_maps(Examination& exam, const Asked& asked, const Reading& reading,
   if (!found) return false;
   exam.facts.layout = reading.word;
   exam.residual = residual;
-  exam.explained = exam.named = is_one_map;  // parts may tell more than several maps do
+  exam.explained = exam.named = is_one_map;  // else an examination of the parts may find a better cause
   exam.findings = {std::move(*found)};
   return true;
 }

@@ -278,12 +278,12 @@ void for_each_spot(const Scene& scene, Visit visit) {
   });
 }
 
-// found: what was wrong with the sample.
+// The answer for the sample `other`, in which a fault is repaired. found: the finding on this fault.
 std::optional<Answer> repaired(const Scene& scene, const Sample& other, Finding found) {
   Answer answered = answer(other, scene.subject, 0);
   if (!answered.explained) return std::nullopt;
   Diagnosis& one = answered.diagnosis;
-  if (one.found.front().cause == Cause::map) return std::nullopt;  // a map of what was mended is no second fault
+  if (one.found.front().cause == Cause::map) return std::nullopt;  // no second fault after a repair
   const bool right = one.verdict == Verdict::as_configured || one.verdict == Verdict::noise;
   if (right) one.found = {finding(Cause::as_configured)};
   one.verdict = found.verdict;

@@ -1,4 +1,4 @@
-// Several tensors: those of two files, which rope is meant, one layout for tensors of a file, one answer.
+// Several tensors: reads them from two files, chooses their rope and one layout for a file, and makes one answer.
 #include <algorithm>
 #include <map>
 #include <tuple>
@@ -19,7 +19,7 @@ const TensorInfo* find(const std::vector<TensorInfo>& infos, const std::string& 
   return found == infos.end() ? nullptr : &*found;
 }
 
-// with_value: v too, which is not to be rotated.
+// with_value: also v, which is not rotated.
 std::vector<std::string> common_names(const std::vector<TensorInfo>& before, const std::vector<TensorInfo>& after,
                                       bool with_value) {
   std::vector<std::string> names;
@@ -100,8 +100,8 @@ bool are_alike(const ModelRope& one, const ModelRope& other, std::optional<std::
          turns_of(one, length.value_or(1 << 20)) == turns_of(other, length.value_or(1 << 20));
 }
 
-// The rope of an indexer, or of the rows of MLA's cache, beside an attention's rope, by the width of its tensor. A map:
-// subjects point to its values.
+// Ropes of an indexer or of the rows of MLA's cache, by the attention's rope and the width of the tensor. It is a map
+// because subjects point to its values.
 using OtherHeads = std::map<std::pair<const ModelRope*, std::int64_t>, ModelRope>;
 
 TensorInfo info_of(const TensorPair& pair) {
@@ -110,14 +110,14 @@ TensorInfo info_of(const TensorPair& pair) {
   return info;
 }
 
-// The subject with what the tensor's name says: its role, and whether it is an output that the model turns back.
+// The subject with the role that the tensor's name shows, and backward if it is an output that the model rotates back.
 Subject of_tensor(Subject subject, const TensorPair& pair) {
   subject.role = tools::role_of(pair.name);
   subject.backward = subject.backward || (subject.turns_back && tools::names_output(pair.name));
   return subject;
 }
 
-// The rope of a row of MLA's cache, the latent and the one rotated key behind it, if the tensor is as wide.
+// The rope of a row of MLA's cache, which is the latent and then the one rotated key, if the tensor is as wide.
 std::optional<ModelRope> rope_of_cached_row(const Model& model, const TensorInfo& tensor, const ModelRope& attention) {
   const int latent = part_of(model, attention.part).latent, width = latent + attention.rope.rotary_dim;
   const bool is_row = tools::last_dimension(tensor) == width && tools::role_of(tensor.name) != Role::q;
@@ -140,7 +140,7 @@ QueryScale scale_of(const Model& model, const tools::Subject& subject) {
   return {};
 }
 
-// The rope that is asked of one tensor; each that it fits where nothing chooses among them.
+// The rope that the model asks for one tensor; if nothing chooses one, all ropes that the tensor fits.
 tools::Subject question_of(const Request& request, const TensorPair& pair, OtherHeads& others) {
   tools::Subject one{.length = request.length, .layout = request.layout};
   if (!request.model) return one;
@@ -169,8 +169,8 @@ tools::Subject question_of(const Request& request, const TensorPair& pair, Other
   return one;
 }
 
-// The subject by one of the question's ropes. Throws where its positions do not fit the rope, or where 0, 1, 2, ... are
-// needed and are no positions.
+// The subject by one of the question's ropes. Throws if the positions do not fit the rope, or if the positions 0, 1, 2,
+// ... are needed and the rope has coordinates.
 Subject subject_by(const Request& request, const tools::Subject& question, const ModelRope* used,
                    bool needs_positions) {
   Subject one{question};
@@ -198,8 +198,8 @@ Subject subject_by(const Request& request, const tools::Subject& question, const
   return one;
 }
 
-// A subject for each of the question's ropes whose positions fit, and where positions are given behind them for each
-// rope of another part that has a layer of that number. Throws as subject_by where no positions fit.
+// A subject for each of the question's ropes that the positions fit; if positions are given, then for each rope of
+// another part that has a layer of that number. Throws as subject_by if the positions fit no rope.
 std::vector<Subject> subjects_of(const Request& request, const tools::Subject& question, bool needs_positions) {
   std::vector<Subject> subjects;
   std::optional<Error> first;
@@ -242,10 +242,10 @@ std::string rope_text(const Request& request, const ModelRope* used) {
 struct Call {
   const Request& request;
   bool checks = false;  // else it diagnoses
-  bool open = false;    // nothing says that the rope of some tensor is that of its layer
+  bool open = false;    // for some tensor several ropes are possible and nothing chooses one
 
   NamedCheck examine(const TensorPair&, const Subject&) const;
-  void finish(NamedCheck&, bool is_open);  // says what follows
+  void finish(NamedCheck&, bool is_open);  // sets the outcome and the remarks
 };
 
 NamedCheck Call::examine(const TensorPair& pair, const Subject& one) const {
@@ -296,7 +296,7 @@ std::vector<NamedCheck> for_each_pair(const Call& call, const std::vector<const 
     if (results.back().checked.equal || layouts.back().empty()) layouts.back() = results.back().checked.layout;
   }
   const std::string settled = tools::common_layout(tensors, layouts, subject);
-  // One whose shape leaves the layout open lies as one that tells it.
+  // A tensor whose shape leaves the layout open has the layout of one that shows it.
   const auto tells = std::ranges::find_if(
       results, [](const NamedCheck& one) { return one.outcome == Outcome::equal && one.remarks.empty(); });
   for (std::size_t i = 0; i < pairs.size(); ++i) {
@@ -311,7 +311,8 @@ std::vector<NamedCheck> for_each_pair(const Call& call, const std::vector<const 
   return results;
 }
 
-// How wrong tensors are by a rope that may not be the one meant: another base is the last thing to believe.
+// How wrong the tensors are by this rope, to compare ropes. A fault of base or scaling counts more than another one,
+// because the rope is then likely not the one meant.
 int wrongness(const std::vector<NamedCheck>& tensors) {
   int sum = 0;
   for (const NamedCheck& one : tensors) {
@@ -326,8 +327,8 @@ int wrongness(const std::vector<NamedCheck>& tensors) {
   return sum;
 }
 
-// The subject by whose rope the least is wrong, with its answers in `best`. Ropes whose positions do not fit the
-// tensors are left out; throws where none fits.
+// The subject by whose rope the tensors are least wrong, with its answers in `best`. Ropes whose positions do not fit
+// the tensors are left out; throws if none fits.
 const Subject& best_subject(const Call& call, const std::vector<const TensorPair*>& pairs,
                             const std::vector<Subject>& subjects, std::vector<NamedCheck>& best) {
   const Subject* by = nullptr;
@@ -380,7 +381,7 @@ void add_blocks(const Call& call, const std::vector<const TensorPair*>& pairs, c
   }
 }
 
-// Adds a fault that comes of the layers of the model, or of other tensors of the file.
+// Adds a fault that other layers of the model or other tensors of the file explain.
 void find_layers(const Request& request, const tools::Subject& question, const std::vector<TensorPair>& pairs,
                  const TensorPair& pair, NamedDiagnosis& one) {
   const Verdict verdict = one.diagnosis.verdict;
@@ -414,7 +415,7 @@ void find_layers(const Request& request, const tools::Subject& question, const s
   }
 }
 
-// Each pair by the rope of its layer; of those without, by the one rope of which the least is wrong.
+// Answers for each pair by the rope of its layer; pairs without a layer, by the rope by which they are least wrong.
 std::vector<NamedCheck> answers(Call& call, const std::vector<TensorPair>& pairs) {
   const Request& request = call.request;
   std::vector<NamedCheck> results(pairs.size());

@@ -1,4 +1,4 @@
-// The positions of a serving run: does each sequence go on where its step before ended?
+// Checks the positions of a serving run: each sequence must go on where its previous step ended.
 #include <algorithm>
 #include <cmath>
 #include <map>
@@ -24,18 +24,18 @@ constexpr struct {
     {"goes_on", "goes on"},
     {"stands_still", "stands still: it has the position of the token before"},
     {"restarts", "begins again at 0"},
-    {"of_another_sequence", "has the position of another sequence, "},
-    {"delta_left_out", "counts the tokens: what its pictures take off the positions (the delta) is left out"},
-    {"delta_twice", "takes off what its pictures save (the delta) twice"},
+    {"of_another_sequence", "has the next position of sequence "},
+    {"delta_left_out", "counts the tokens: the delta, which its pictures take off the positions, is left out"},
+    {"delta_twice", "takes off the delta of its pictures twice"},
     {"goes_back", "goes back"},
     {"jumps", "jumps"},
     {"overwrites", "is written into the slot of a token that is still read"},
 };
 
-// One token of a sequence, as far as later ones ask about it.
+// A token of a sequence: its facts that the checks of later tokens need.
 struct Kept {
-  double most = 0, last = 0;  // the greatest position so far, on any axis, and its own
-  bool word = true;           // all axes have the same
+  double most = 0, last = 0;  // the greatest of the sequence up to it, on any axis; its own on axis 0
+  bool word = true;           // its position is the same on all axes
   bool draft = false;
   std::int64_t slot = -1;
 };
@@ -80,7 +80,7 @@ class Sequences {
  private:
   static double next(std::span<const Kept> own) { return own.empty() ? 0 : own.back().most + 1; }
 
-  // Behind drafts as many of them are dropped as the position says.
+  // Drafts at the end of the previous step are dropped until the position follows the last token that is left.
   std::optional<RunFault> find_in_next_step(std::int64_t number, const Kept& one) {
     std::vector<Kept>& own = kept_[number];
     std::span<const Kept> without = own;
@@ -134,7 +134,7 @@ class Sequences {
   std::set<std::int64_t> faulty_;
 };
 
-// "7", "12-a" and "100" in this order.
+// The first number in the name, then the name: sorts "7", "12-a" and "100" in this order.
 std::pair<std::int64_t, std::string> order_of(const std::filesystem::path& file) {
   const std::string name = files::path_text(file.filename());
   const std::size_t begin = name.find_first_of("0123456789");
@@ -197,7 +197,7 @@ RunCheck check_run(const std::vector<RunStep>& steps) {
     if (tokens == 0 || !std::ranges::all_of(step.positions, fits) || !fits(step.sequences) || !fits(step.drafts) ||
         !fits(step.slots)) {
       fail(Code::SHAPE, "check", "positions, sequences, drafts and slots of a step must have one value for each token ",
-           "but those of ", files::in_quotes(step.name), " do not");
+           "but the lists of ", files::in_quotes(step.name), " do not");
     }
     sequences.add(step, check);
   }
@@ -209,8 +209,8 @@ Outcome RunCheck::outcome() const noexcept {
 }
 
 std::string RunCheck::sentence() const {
-  if (faults.empty() && continued == 0) return "no sequence goes on in a second step: the run shows nothing";
-  if (faults.empty()) return "every sequence goes on where its step before ended";
+  if (faults.empty() && continued == 0) return "no sequence goes on in a second step, so nothing was compared";
+  if (faults.empty()) return "every sequence goes on where its previous step ended";
   std::string text;
   for (const RunFault& fault : faults) {
     text += (text.empty() ? "" : "; ") + std::string("sequence ") + std::to_string(fault.sequence) + " in " +
@@ -218,8 +218,8 @@ std::string RunCheck::sentence() const {
             run_causes[static_cast<std::size_t>(fault.cause)].sentence;
     if (fault.cause == RunCause::of_another_sequence) text += std::to_string(fault.other);
     if (fault.cause == RunCause::overwrites) {
-      text +=
-          ": slot " + detail::significant(fault.found, 10) + ", of position " + detail::significant(fault.asked, 10);
+      text += ": slot " + detail::significant(fault.found, 10) + ", which holds position " +
+              detail::significant(fault.asked, 10);
     } else {
       text += ": " + detail::significant(fault.found, 10) + " instead of " + detail::significant(fault.asked, 10);
     }

@@ -15,7 +15,7 @@ std::string label(const Tensor& tensor) { return tensor.name.empty() ? "the tens
 std::vector<double> numbers(const Tensor& tensor) {
   if (!is_float(tensor.type)) {
     fail(Code::DTYPE, "check", label(tensor) + " must be F64, F32, F16 or BF16 but got " + name(tensor.type),
-         ": x = x.astype(numpy.float32) * scale; numpy.save(FILE, x) saves what it stands for");
+         ": x = x.astype(numpy.float32) * scale; numpy.save(FILE, x) saves the values");
   }
   return files::numbers_of(tensor);
 }
@@ -130,7 +130,7 @@ Sample sample_as_given(const Tensor& before, const Tensor& after, int head_dim) 
            detail::shape_text(after.shape) + " after: save both in one layout" +
            (before.shape.size() == after.shape.size()
                 ? ""
-                : "; of a cache in pages x = pages.reshape(-1, *pages.shape[2:])[slots]; numpy.save(FILE, x)"));
+                : "; from a cache in pages x = pages.reshape(-1, *pages.shape[2:])[slots]; numpy.save(FILE, x)"));
   }
   const std::size_t rank = before.shape.size();
   constexpr std::int64_t widest = 65536;

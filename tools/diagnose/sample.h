@@ -21,14 +21,14 @@ namespace rotary::diagnose {
 using tools::Reading;
 using tools::Role;
 
-// The subject of one tensor, and what its model or its dump does beside the rotation.
+// The subject of one tensor, with the steps of its model next to the rotation and the state of its dump.
 struct Subject : tools::Subject {
   std::optional<PositionSet> from = {};  // before is rotated already, at these positions, as a key in a cache
-  bool backward = false;                 // after is turned back, as a gradient, or an attention output of DeepSeek-V4
-  bool turns_back = false;               // the model turns attention outputs back
-  bool norm_behind = false;              // the model norms queries and keys behind the rotation
-  bool last_resort = false;              // another part has the layer too; tried where no other rope fits
-  bool multiplied = false;               // queries must have the factor of their position, which they else may have
+  bool backward = false;                 // the rotation is transposed: gradients, attention outputs of DeepSeek-V4
+  bool turns_back = false;               // the model rotates attention outputs back
+  bool norm_behind = false;              // the model norms queries and keys after the rotation
+  bool last_resort = false;              // the rope of another part with this layer; tried if no other rope fits
+  bool multiplied = false;               // queries must have the factor of their position; else they may have it
 };
 
 // The errors of the elements after, beside their rounding: independent errors of one size, or of one relative to the

@@ -1,5 +1,5 @@
-// A table of cos and sin, or frequencies, that an engine made, against those that the model asks. Every entry is
-// compared; the cause is that of a vector (1, 0) in each pair, which the table turns into (cos, sin).
+// Compares every entry of an engine's table of cos and sin, or the engine's frequencies, with the model's. To find the
+// cause of a difference, a vector with (1, 0) in each pair is diagnosed, which the table turns into (cos, sin).
 #include <algorithm>
 #include <cmath>
 #include <functional>
@@ -18,7 +18,7 @@ using detail::shape_text;
 
 // ---- the engine's table -------------------------------------------------------------------------
 
-// cos and sin [rows, columns]. A pair has one column, or two: as halves of the row or side by side.
+// cos and sin, [rows, columns]. A pair has one column or two copies of it: in two halves of the row, or side by side.
 struct EngineTable {
   std::int64_t rows = 0;
   int pairs = 0, copies = 1;
@@ -64,7 +64,8 @@ EngineTable read_table(const Tensor& cos, const std::optional<Tensor>& sin) {
     return table;
   }
   if (table.pairs % 2 != 0)
-    fail(Code::SHAPE, "check", "a row without --sin must hold cos and then sin but has ", table.pairs, " columns");
+    fail(Code::SHAPE, "check", "without --sin a row must hold cos and then sin, an even number of columns, but has ",
+         table.pairs, " columns");
   table.pairs /= 2;
   const std::vector<double> both = std::move(table.cos);
   table.cos.clear();
@@ -73,8 +74,8 @@ EngineTable read_table(const Tensor& cos, const std::optional<Tensor>& sin) {
   return table;
 }
 
-// The table as it is for a rope of so many pairs: with as many columns, else with each of its values twice, where most
-// are, in cos or in sin.
+// The table with the number of copies that the rope has: one if it has as many columns as the rope has pairs; else two
+// if the values of cos or of sin stand twice. With the rope's width one value in eight may differ from its copy.
 EngineTable with_copies(EngineTable table, const Rope& rope) {
   const EngineTable once = table;
   if (table.pairs % 2 != 0 || 2 * table.pairs == rope.rotary_dim) return table;
@@ -109,10 +110,11 @@ Question question_of(const Request& request, const ModelRope& used, PositionSet 
   Question one{request, used, std::move(positions), {}};
   one.frequencies = frequencies(used.rope, request.length.value_or(one.positions.length()));
   if (!has_one_speed_per_pair(used.rope) || !one.frequencies.phase.empty() || used.rope.xpos.scale != 0)
-    fail(Code::ROPE, "check", "a table alone must be of a rope with one speed for each pair and no phases");
+    fail(Code::ROPE, "check", "the rope of a table alone must have one speed for each pair and no phases");
   return one;
 }
 
+// The comparison of all entries.
 struct Held {
   Checked checked = {};
   std::int64_t off = 0, all = 0;
@@ -171,7 +173,7 @@ Tensor tensor_of(const std::vector<double>& values, std::int64_t rows) {
   return {{"", ElementType::f64, {rows, std::ssize(values) / rows}, bytes.size()}, {bytes.begin(), bytes.end()}};
 }
 
-// (1, 0) in each pair before, and what a copy in the table makes of it after, as heads of the rope in halves.
+// Diagnoses a vector in the half pairing: (1, 0) in each pair before, and (cos, sin) of one copy of the table after.
 Diagnosis explain(const Question& question, const EngineTable& table, int copy) {
   const int head_dim = question.used.rope.head_dim;
   if (2 * table.pairs > head_dim)
@@ -203,7 +205,8 @@ Diagnosis explain(const Question& question, const EngineTable& table, int copy) 
   return found;
 }
 
-// The type of fewer bits to which all values are rounded; is_right: with that rounding they are as asked.
+// The 16-bit type that holds all values exactly, if they are as asked but for its rounding. is_right: whether every
+// value is within this rounding.
 std::optional<Precision> coarse_type(std::span<const double> values, const std::function<bool(double unit)>& is_right) {
   const auto is_f16 = [](double value) { return to_float(to_f16(static_cast<float>(value))) == value; };
   const auto is_bf16 = [](double value) { return to_float(to_bf16(static_cast<float>(value))) == value; };
@@ -219,7 +222,7 @@ void conclude(NamedCheck& one, Finding found) {
 
 NamedCheck outcome_of(const Held& held) {
   NamedCheck one;
-  one.name = "what the table turns";
+  one.name = "a head with this table";
   one.checked = held.checked;
   one.checked.equal = held.off == 0;
   one.outcome = one.checked.equal ? Outcome::equal : Outcome::differs;
@@ -249,7 +252,7 @@ NamedCheck judge(const Question& question, const EngineTable& table) {
     return one;
   }
   if (table.copies == 2 && held.wrong[0] != held.wrong[1])
-    one.name = std::string("what the ") + (held.wrong[0] ? "first" : "second") + " of its two values turns";
+    one.name = std::string("a head with the ") + (held.wrong[0] ? "first" : "second") + " copy of this table";
   one.diagnosis = explain(question, table, held.wrong[0] ? 0 : 1);
   const Verdict verdict = one.diagnosis.verdict;
   const bool is_open = verdict == Verdict::cannot_tell || verdict == Verdict::elements || verdict == Verdict::noise ||
@@ -269,7 +272,7 @@ NamedCheck judge(const Question& question, const EngineTable& table) {
 
 // ---- frequencies ---------------------------------------------------------------------------------
 
-// Positions at which every speed shows: one after another, then far apart.
+// Positions that show fast and slow pairs: close together at first, then farther and farther apart.
 PositionSet telling_positions(int axes) {
   PositionSet set{.axes = axes};
   for (int axis = 0; axis < axes; ++axis) {
@@ -280,7 +283,7 @@ PositionSet telling_positions(int axes) {
   return set;
 }
 
-// The table of frequencies in double.
+// The table that the frequencies make in double precision, with the model's attention factor.
 EngineTable table_of(const Question& question, const std::vector<double>& inv_freq) {
   EngineTable table{.rows = question.positions.tokens, .pairs = static_cast<int>(inv_freq.size()), .unit = 0};
   const double factor = question.frequencies.attention_factor;
@@ -293,7 +296,7 @@ EngineTable table_of(const Question& question, const std::vector<double>& inv_fr
   return table;
 }
 
-// The answer of the rope that fits best, among those that nothing chooses between.
+// The answer for the chosen rope; if none is chosen, for the rope with so many pairs that fits best.
 CheckResult best_of(const Request& request, int pairs, const std::function<NamedCheck(const ModelRope&)>& judge_by) {
   const std::vector<ModelRope>& all = request.model->ropes;
   std::vector<const ModelRope*> ropes;

@@ -103,12 +103,12 @@ Turns measure(const Sample&, const Reading&, const Block&, bool apart = false);
 Turns thinned(const Turns&);
 
 // How fast each pair rotates, and to which positions: an angle is a sum of `terms` products of a speed and a distance,
-// and a phase. The distance is the position where the tensor before is not rotated yet.
+// and a phase. The distance is the position, minus the position in `from` if the tensor before is rotated already.
 struct Motion {
   std::vector<double> speed;                  // radians per position, [terms, pairs], negative: clockwise
   std::vector<std::uint8_t> axis;             // the axis of each speed; all 0 where it is empty
   std::vector<std::vector<double>> position;  // per axis, of each row (b * tokens + t)
-  std::vector<std::vector<double>> from = {};  // where the tensor before is rotated already; empty: it is not rotated
+  std::vector<std::vector<double>> from = {};  // positions of the tensor before; empty: it is not rotated
   double factor = 1;                          // the attention factor
   int terms = 1;
   int apart = 0;                    // above 0: each head has so many pairs of its own, else all heads the same
@@ -138,7 +138,7 @@ struct Motion {
   }
   double angle(std::int64_t row, int pair) const noexcept;  // without the phase
   double size(std::int64_t row, int pair) const noexcept;   // |terms| + |phase| + |log amplitude|
-  // The size of all angles that were computed: besides size() those to which the tensor before was rotated, and back.
+  // The size of all angles that the engine computed: size(), and with `from` the angles of the tensor before too.
   double computed(std::int64_t row, int pair) const noexcept;
   Complex turn(std::int64_t row, int pair) const noexcept;
 };

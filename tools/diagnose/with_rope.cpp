@@ -29,7 +29,7 @@ void set_facts(Examination& exam, const Asked& asked) {
 }
 
 void find_factor(Examination& exam, const Asked& asked) {
-  // In keys of a cache the factor stands once: with that of the tensor before it is the whole factor of after.
+  // Keys of a cache have the factor of before already: times exam.factor it is the whole factor of after.
   const double wanted = asked.frequencies.attention_factor, found = exam.factor * asked.factor_before();
   const double noise = exam.sample.noise.relative;
   double sum = 0, squares = 0;  // sums of weights: a few large ones leave the rounding of few cos and sin
@@ -165,8 +165,8 @@ void add_measured_axes(Candidates& list, const Asked& asked, const Turns& turns)
   list.push_back({finding(Cause::other_axes, numbers, {.pairs = moved}), std::move(motion)});
 }
 
-// Positions that are one or two off, which at far positions are within the error of float32 angles. Beyond float32's
-// whole numbers an engine rounds positions themselves.
+// Adds positions that are off by 1 or 2, because at far positions this is within the error of angles in float32. From
+// far_positions on an engine rounds the positions themselves.
 void add_offsets(Candidates& list, const Asked& asked) {
   for (const std::vector<double>& positions : asked.motion.position) {
     if (std::ranges::max(positions) >= far_positions) return;
@@ -220,7 +220,7 @@ void take_explanation(Examination& exam, const Explanation& explained, const Ask
 bool explain_by_candidates(Examination& exam, const Asked& asked) {
   Candidates list;
   for (auto* add : {add_turned, add_rows_of_heads, add_axes, add_offsets, add_ropes}) {
-    const bool is_rival = add == add_offsets || add == add_ropes;  // where the asked motion holds too
+    const bool is_rival = add == add_offsets || add == add_ropes;  // tried although the asked motion holds
     if (add == add_offsets ? asked.fit.holds : !asked.fit.holds || is_rival) add(list, asked);
   }
   if (!asked.fit.holds) add_measured_axes(list, asked, exam.turns);

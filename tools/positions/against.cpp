@@ -1,4 +1,4 @@
-// Packed and shared sequences, and how somebody's ids differ from those of a model.
+// The position ids of packed and sharded sequences; and the comparison of an engine's ids with the model's.
 #include <algorithm>
 #include <cmath>
 #include <map>
@@ -21,25 +21,25 @@ constexpr struct {
   const char *name, *sentence;
 } rules[] = {
     {IdsRule::as_asked, "as_asked", "they are as the model makes them"},
-    {IdsRule::through_padding, "through_padding", "they are counted on through the padding: the mask is not read"},
-    {IdsRule::through_sequences, "through_sequences", "they are counted on through the packed sequences, as if one"},
-    {IdsRule::as_words, "as_words", "every token is counted as a word, those of pictures too"},
-    {IdsRule::unmerged, "unmerged", "pictures have the sides of their grids before merging"},
-    {IdsRule::unmerged_behind, "unmerged_behind",
-     "what follows a picture goes on after the side of its grid before merging"},
+    {IdsRule::through_padding, "through_padding", "the padding is counted too: the mask is not read"},
+    {IdsRule::through_sequences, "through_sequences", "the packed sequences are counted as one sequence"},
+    {IdsRule::as_words, "as_words", "every token is counted as a word, tokens of pictures too"},
+    {IdsRule::unmerged, "unmerged", "pictures have the sizes of their grids before merging"},
+    {IdsRule::unmerged_behind, "unmerged_behind", "the tokens after a picture go on as if its grid were not merged"},
     {IdsRule::without_seconds, "without_seconds", "the seconds of a video's time steps are not read"},
     {IdsRule::other_film_rule, "other_film_rule",
-     "they go on behind a video by the other rule (--after-film says which is asked)"},
+     "the tokens after a video go on by the other rule (--after-film chooses the rule)"},
     {IdsRule::other_rank, "other_rank", "they are the ids of another rank, or of another split"},
     {IdsRule::axes_exchanged, "axes_exchanged", "axes are exchanged"},
-    {IdsRule::delta_twice, "delta_twice", "what decoding adds (--delta) is added once more than it should be"},
-    {IdsRule::delta_left_out, "delta_left_out", "what decoding adds (--delta) is left out"},
-    {IdsRule::delta_of_another_row, "delta_of_another_row", "what decoding adds (--delta) is that of another row"},
-    {IdsRule::offset, "offset", "they are too far by one number"},
+    {IdsRule::delta_twice, "delta_twice", "the delta of decoding (--delta) is added once too often"},
+    {IdsRule::delta_left_out, "delta_left_out", "the delta of decoding (--delta) is left out"},
+    {IdsRule::delta_of_another_row, "delta_of_another_row",
+     "the delta of decoding (--delta) is the delta of another row"},
+    {IdsRule::offset, "offset", "they are too far by one constant"},
     {IdsRule::unknown, "unknown", "no known rule makes them"},
 };
 
-// The ids of some tokens alone, of [axes, batch, tokens].
+// Keeps the ids of these tokens only, in this order, on each axis and batch row.
 void pick(PositionSet& set, const std::vector<std::int64_t>& tokens) {
   const auto take = [&](auto& values) {
     auto all = std::exchange(values, {});
@@ -52,7 +52,8 @@ void pick(PositionSet& set, const std::vector<std::int64_t>& tokens) {
   set.tokens = std::ssize(tokens);
 }
 
-// A row for each packed sequence, whose padding the mask hides, so that grids follow in the order of the sequences.
+// Makes the ids of a batch with a row for each packed sequence, padded and masked, and packs them again. The grids are
+// then used in the order of the sequences.
 ModelPositions made_packed(const PositionsRequest& request, Merge merge) {
   const std::vector<std::int64_t>& bounds = request.cu_seqlens;
   ModelInputs rows = request.inputs;
@@ -65,7 +66,7 @@ ModelPositions made_packed(const PositionsRequest& request, Merge merge) {
     rows.tokens = std::max(i == 0 ? 0 : rows.tokens, bounds[i + 1] - bounds[i]);
   rows.ids.assign(static_cast<std::size_t>(rows.batch * rows.tokens), -1);
   rows.mask.assign(rows.ids.size(), 0);
-  std::vector<std::int64_t> places;  // each token's, among those of the rows
+  std::vector<std::int64_t> places;  // the place of each token in these rows
   for (std::size_t i = 0; i + 1 < bounds.size(); ++i) {
     for (std::int64_t token = bounds[i]; token < bounds[i + 1]; ++token) {
       places.push_back(static_cast<std::int64_t>(i) * rows.tokens + token - bounds[i]);
@@ -80,7 +81,7 @@ ModelPositions made_packed(const PositionsRequest& request, Merge merge) {
   return made;
 }
 
-// Without token ids packed sequences begin at 0 each, as data collators and attention kernels have them.
+// Without token ids each packed sequence begins at 0, as in data collators and attention kernels.
 ModelPositions counted_plainly(const PositionsRequest& request, const std::vector<std::int64_t>& bounds) {
   ModelInputs one;
   one.tokens = 1;
@@ -106,7 +107,7 @@ ModelPositions made_with(const PositionsRequest& request, Merge merge = Merge::a
 
 // ---- ids beside others ---------------------------------------------------------------------------
 
-// [axes, batch, tokens]; one axis serves all.
+// Ids [axes, batch, tokens]; a single axis stands for all axes.
 struct Ids {
   std::int64_t axes = 1, batch = 1, tokens = 0;
   std::vector<double> values;
@@ -115,14 +116,14 @@ struct Ids {
   }
 };
 
-// For each row which tokens the mask shows.
+// Whether the mask shows the token; it shows every token after those of the request.
 bool is_seen(const PositionsRequest& request, std::int64_t row, std::int64_t token) {
   const std::vector<std::int64_t>& mask = request.inputs.mask;
   return mask.empty() || token >= request.inputs.tokens ||
          mask[static_cast<std::size_t>(row * request.inputs.tokens + token)] != 0;
 }
 
-// The ids of a request and of the tokens decoded behind it, up to so many.
+// The ids of the request's tokens and of the tokens decoded after them, at least `tokens` in all.
 Ids with_decoded(const PositionsRequest& request, const ModelPositions& made, std::int64_t tokens) {
   const PositionSet& set = made.positions;
   Ids ids{set.axes, set.batch, std::max(tokens, set.tokens), {}};
@@ -162,7 +163,7 @@ Ids found_ids(const Ids& asked, std::span<const double> values, std::span<const 
   return found;
 }
 
-// visit(axis, row, token) of each id that the mask shows, until it returns false.
+// Calls visit(axis, row, token) for each id that the mask shows, until one returns false, and then returns false.
 bool for_each_seen(const PositionsRequest& request, const Ids& ids, std::int64_t axes,
                    const std::function<bool(std::int64_t axis, std::int64_t row, std::int64_t token)>& visit) {
   for (std::int64_t row = 0; row < ids.batch; ++row) {
@@ -176,7 +177,7 @@ bool for_each_seen(const PositionsRequest& request, const Ids& ids, std::int64_t
 
 // ---- the rule that made them ---------------------------------------------------------------------
 
-// Every token as a word, whatever it shows. masked: those that the mask hides are not counted.
+// Positions that count every token as a word. masked: tokens that the mask hides are not counted.
 ModelPositions as_words(const ModelInputs& inputs, bool masked) {
   std::vector<std::int64_t> mask(static_cast<std::size_t>(inputs.batch * inputs.tokens), 1);
   if (masked && !inputs.mask.empty()) mask = inputs.mask;
@@ -187,7 +188,7 @@ ModelPositions as_words(const ModelInputs& inputs, bool masked) {
   return made;
 }
 
-// Ids that are off by one number in each row.
+// The rule of ids that are off by one constant in each row from some token on. by: the constant of each row.
 IdsRule rule_of_steps(const PositionsRequest& request, const ModelPositions& asked,
                       const std::vector<std::optional<double>>& by) {
   const auto all = [&](auto is_it) {

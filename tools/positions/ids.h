@@ -17,10 +17,10 @@
 
 namespace rotary::made {
 
+// How the patches of pictures are merged: as the model does, or with a mistake that check_ids() looks for.
+enum class Merge : std::uint8_t { as_asked, left_out, left_out_behind };
 // The arguments of a variant or a tower: the config of the model or of its part, the facts of files/models/models.json
 // about its type, and the inputs. Precondition: sizes match, and every side of a grid is at least 1.
-// merge: how pictures are merged. The others are known mistakes, for check_ids.
-enum class Merge : std::uint8_t { as_asked, left_out, left_out_behind };
 struct Call {
   const files::Object& config;
   const files::PositionFacts& facts;
@@ -33,7 +33,8 @@ inline double real(std::int64_t value) { return static_cast<double>(value); }
 
 // Returns the variant of that name in files/models/models.json, or nullptr.
 Way find_variant(std::string_view name);
-ModelPositions positions_with(const std::string& config, const ModelInputs&, Merge);  // model_positions
+// model_positions() with this merging.
+ModelPositions positions_with(const std::string& config, const ModelInputs&, Merge);
 
 // Positions of a tower's patches, [axes, patches].
 ModelPositions tower_positions(const Call&);

@@ -35,9 +35,9 @@ ROTARY_API const ModelRope& chosen_rope(const Model&, const Choice&);
 // ---- the place of a config -----------------------------------------------------------------------
 
 // The path that config names: a file or folder of that name, else the snapshot of the repository "org/name" or
-// "org/name@revision" in the cache, which is the folder HF_HUB_CACHE, else hub below HF_HOME, else
-// ~/.cache/huggingface/hub. Streams ("-", /dev/stdin) stay as they are. Nothing is downloaded. Throws FILE for an id
-// that is not there, with the command that fetches it.
+// "org/name@revision" in the cache. The cache is the folder HF_HUB_CACHE, else $HF_HOME/hub, else
+// ~/.cache/huggingface/hub. Streams ("-", /dev/stdin) stay as they are. Nothing is downloaded. Throws FILE for a
+// repository that is not in the cache, with the command that downloads it.
 ROTARY_API std::filesystem::path config_path(const std::string& config);
 // The text of that config; "" for a GGUF file. A stream is read once: a second call returns the same text. Throws FILE,
 // JSON.

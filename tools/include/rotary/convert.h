@@ -82,29 +82,36 @@ ROTARY_API std::string to_json(const ConvertResult&);
 
 // ---- two checkpoints -----------------------------------------------------------------------------
 
-// The rows of q and k of a tensor in the second checkpoint beside those of the first. A tensor of one value, as a norm
-// of ones, is in every order.
-enum class RowOrder : std::uint8_t { same, reordered, reordered_back, other, missing };
+// The order of a tensor's rows in the second checkpoint, compared with the first. A tensor whose rows are all equal,
+// such as a norm of ones, counts as same and as reordered.
+enum class RowOrder : std::uint8_t {
+  same,
+  reordered,       // as convert does from the pairing of the first
+  reordered_back,  // by the inverse permutation
+  other,           // other values, or another shape
+  missing,         // only one checkpoint has the tensor
+};
 ROTARY_API const char* name(RowOrder) noexcept;
 
 struct ComparedTensor {
   std::string name;
-  std::string what = {};  // "q", "k norm" ...; "" where its order is not that of q and k
+  std::string what = {};  // "q", "k norm" ... as ConvertedTensor::what; "" if convert does not change it
   RowOrder order = RowOrder::other;
 };
 
 struct ComparedCheckpoints {
-  Pairing from = Pairing::unset, to = Pairing::unset;  // the first's, and the other one
-  std::optional<RowOrder> order = {};  // in which every tensor of q and k is: same or reordered, as by convert --to
-  std::vector<ComparedTensor> tensors = {};  // q and k, and all others that are not the same in both
-  std::size_t same_others = 0;
-  bool equal() const noexcept { return order.has_value(); }  // and all others are the same
+  Pairing from = Pairing::unset, to = Pairing::unset;  // the pairing of the first checkpoint, and the other pairing
+  // same or reordered, if every tensor of q and k is so and all other tensors are the same; else not set
+  std::optional<RowOrder> order = {};
+  std::vector<ComparedTensor> tensors = {};  // all tensors of q and k, and the others that differ
+  std::size_t same_others = 0;               // number of the other tensors that are the same in both
+  bool equal() const noexcept { return order.has_value(); }
   ROTARY_API std::string sentence() const;
 };
 
-// Compares the values of two checkpoints, before a conversion and after it, or of two conversions. from: the pairing of
-// the first, as in ConvertRequest. A tensor may have another float type; then its rounding is allowed. Throws what
-// convert throws before it writes.
+// Compares the tensors of two checkpoints: of one before and after a conversion, or of two conversions. second may
+// also be a single file. from: the pairing of the first, as in ConvertRequest. If a tensor has different float types in
+// them, it may differ by the rounding of the coarser one. Throws what convert throws before it writes.
 ROTARY_API ComparedCheckpoints compare_checkpoints(const std::filesystem::path& first,
                                                    const std::filesystem::path& second, std::optional<Pairing> from);
 ROTARY_API std::string to_json(const ComparedCheckpoints&);

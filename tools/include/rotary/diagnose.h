@@ -42,7 +42,7 @@ struct Request : Choice {
   bool rotated = false;                  // before and after are tensors that two engines rotated
   // before is rotated already, as keys in a cache, at these positions, and after at Choice::positions.
   std::optional<PositionSet> from = {};
-  bool backward = false;  // after is before turned back, as a gradient is
+  bool backward = false;  // after is before rotated by the transposed rotation, as a gradient is
   std::function<void(std::int64_t done, std::int64_t total)> progress = {};  // called between steps; may be empty
   const Executor* executor = &serial();
 };
@@ -104,7 +104,7 @@ enum class Cause : std::uint8_t {
   exponent_half, exponent_double, exponent_less_2, exponent_of_head, exponent_of_block, exponent_odd,
   exponent_of_neighbours, pairs_from_1, pairs_from_minus_1, axes_continued, yarn_on_ntk, frequencies_rolled_early,
   frequencies_rolled_late, frequencies_early, frequencies_late, frequencies_reversed,
-  // a tensor before that the rotation did not take, and single elements
+  // a tensor before that is not the input of the rotation, and single elements
   another_order, before_norm, norm_in_front, norm_behind, factors, still_elements_zero, still_elements_multiplied,
   still_elements_differ, single_elements, table_entries, another_tensor,
   // a tensor that is not to be rotated
@@ -112,7 +112,7 @@ enum class Cause : std::uint8_t {
   // two engines
   same, same_in_another_order, same_but_noise, further, turned_otherwise, other_as_asked, another_in_second,
   zero_in_both,
-  // all else, and what the findings leave open
+  // all else, and questions that the findings leave open
   rest_as_asked, as_asked_in, others_open, open_layers, rope_of_other_layers, one_file,
   at_position_0, one_token, one_of_two_layouts, open_rope, other_layout,
   query_factor_open, query_factor, norm_behind_asked, still_block,
@@ -233,7 +233,7 @@ struct Power {
 struct NamedCheck : NamedDiagnosis {
   Checked checked = {};
   Outcome outcome = Outcome::equal;   // diagnose() leaves it so
-  std::vector<Finding> remarks = {};  // the reasons why it is undecided; if it is equal, what else is to be known
+  std::vector<Finding> remarks = {};  // the reasons why it is undecided; further facts if it is equal
   std::string sentence = {};          // the sentence of the diagnosis, or of the remarks if it is undecided
   std::string note = {};              // the remarks on a tensor that is equal: "bhtd has the same shape"
   Power power = {};                   // empty unless it is equal

@@ -166,48 +166,50 @@ struct ROTARY_API ModelPositions {
 // CONFIG_VALUE; and what reading the config throws.
 ROTARY_API ModelPositions model_positions(const std::string& config, const ModelInputs&);
 
-// The inputs that make the ids of a sequence, of packed ones, or of a rank's part of them.
+// The inputs of make_positions(): of one sequence, of packed sequences, or of the part that one rank has of them.
 struct ROTARY_API PositionsRequest {
   std::string config = {};                    // as model_positions takes it; "" counts tokens
-  ModelInputs inputs = {};                    // without ids: inputs.tokens of a sequence
-  std::vector<std::int64_t> cu_seqlens = {};  // packed: each sequence counts anew; grids follow in their order
-  std::optional<Split> split = {};            // with ranks and rank, the tokens of a rank
+  ModelInputs inputs = {};                    // without ids inputs.tokens is the length of the sequence
+  std::vector<std::int64_t> cu_seqlens = {};  // bounds of packed sequences, each from 0; grids in their order
+  std::optional<Split> split = {};            // only the tokens of this rank, of `ranks` ranks
   std::int64_t ranks = 1, rank = 0;
 };
-// model_positions() of it: [axes, batch, tokens], of a model that counts words and has no ids [tokens]. Throws its
-// errors, and those of packed_positions and shard_tokens; POSITION for cu_seqlens without ids of a model that sees.
+// model_positions() of the request. Packed and sharded sequences without ids have positions [tokens]. Throws its errors
+// and the errors of packed_positions and shard_tokens; POSITION for cu_seqlens or split without ids, if the model's
+// positions have several axes.
 ROTARY_API ModelPositions make_positions(const PositionsRequest&);
 
-// How somebody's ids differ from those that are asked.
+// The rule that made an engine's ids, as far as it is known.
 enum class IdsRule : std::uint8_t {
   as_asked,
-  through_padding,       // the mask is not read
+  through_padding,       // the mask is not read: padding counts
   through_sequences,     // packed sequences are counted as one
-  as_words,              // every token is counted, pictures too, on every axis
-  unmerged,              // pictures have the sides of their grids before merging
-  unmerged_behind,       // only what follows them does
-  without_seconds,       // a video's are not read
-  other_film_rule,       // behind a video by the rule of the publisher, or of transformers
-  other_rank,            // the tokens of another rank, or of another split
-  axes_exchanged,        //
-  delta_twice,           // decoded tokens, or all: too far by what decoding adds
-  delta_left_out,        // decoded tokens
-  delta_of_another_row,  //
-  offset,                // too far by one number
+  as_words,              // every token counts as a word, tokens of pictures too
+  unmerged,              // pictures have the sizes of their grids before merging
+  unmerged_behind,       // only the tokens after a picture count its grid so
+  without_seconds,       // the seconds of a video's time steps are not read
+  other_film_rule,       // after a video by the publisher's rule instead of transformers', or the reverse
+  other_rank,            // the tokens of another rank or of another split
+  axes_exchanged,        // two axes are exchanged
+  delta_twice,           // the delta of decoding is added once too often
+  delta_left_out,        // it is not added
+  delta_of_another_row,  // it is the delta of another batch row
+  offset,                // too far by one constant from some token on
   unknown,
 };
 ROTARY_API const char* name(IdsRule) noexcept;
 struct IdsCheck {
   IdsRule rule = IdsRule::as_asked;
-  std::int64_t tokens = 0, off = 0;  // that the mask shows, and those of them whose ids differ
-  int axis = 0, row = 0;             // the first id that differs
+  std::int64_t tokens = 0, off = 0;  // tokens that the mask shows; tokens of these whose ids differ
+  int axis = 0, row = 0;             // the place of the first id that differs, with both values
   std::int64_t token = 0;
   double found = 0, asked = 0;
   bool equal() const noexcept { return off == 0; }
-  ROTARY_API std::string sentence() const;  // about the rule
+  ROTARY_API std::string sentence() const;  // names the rule
 };
-// found: [axes, batch, tokens] with or without a batch of 1, one axis for all, or generate()'s row of plain positions
-// in front. More tokens than the request has are those decoded after them. Throws SHAPE, and what make_positions does.
+// Compares an engine's ids with make_positions(). found: row-major [axes, batch, tokens]; a batch of 1 may be left out,
+// as may the axes if all are alike, and generate()'s row of plain positions may stand in front of the axes. Tokens
+// beyond those of the request are decoded tokens. Throws SHAPE, and what make_positions throws.
 ROTARY_API IdsCheck check_ids(const PositionsRequest&, std::span<const double> found,
                               std::span<const std::int64_t> shape);
 ROTARY_API std::string to_json(const IdsCheck&);

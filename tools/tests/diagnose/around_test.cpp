@@ -102,7 +102,8 @@ TEST_P(Around, EveryBlockIsCompared) {
 
 // ---- other ropes of the config ----
 
-// A text's rope of one axis, and a tower as wide whose two axes the file of positions has: its first axis is no batch.
+// A text rope of one axis, and a tower of the same width with two axes. The positions are the tower's: their first axis
+// is no batch dimension.
 TEST_P(Around, OtherRopesDoNotDisturb) {
   ModelRope text = model_rope(), tower = model_rope({}, Pairing::half, 100);
   text.part = "text_config";
@@ -131,7 +132,7 @@ TEST_P(Around, OtherRopesDoNotDisturb) {
   expect(check(request, "layers.0.q", x, placed(1), GetParam()), Outcome::differs, Cause::offset);
 }
 
-// In 16 bits the slow pairs of width turn by less than their rounding: that says nothing of width's positions.
+// In 16 bits the slow pairs of the width axis turn by less than their rounding, so they do not show its positions.
 TEST(OtherAxes, AreNotAccused) {
   ModelRope used = model_rope({}, Pairing::half, 1e6);
   used.rope.head_dim = used.rope.rotary_dim = 128;
@@ -308,7 +309,7 @@ TEST_P(Around, MapsOfPairs) {
   has(text([](double c, double s, double far) {
         return Four{c, -s, far, c};
       }),
-      "the second sin is that of 16 pairs further");
+      "in every pair the second sin is taken from the pair 16 places later");
   has(text([](double c, double s, double) { return Four{c, s, s, c}; }), "mirrored");
   has(text([](double c, double s, double) { return Four{s, -c, c, s}; }), "sin and cos exchanged");
   has(text([](double c, double s, double) { return Four{c, -s, 0, c}; }), "lacks the first times sin");

@@ -187,8 +187,8 @@ TEST(TwoEngines, are_told_apart_where_one_is_as_asked) {
   };
   const Engine right, base{.speed = speeds(500000)}, clockwise{.clockwise = true};
   expect_cause(right, base, Cause::base, "base 500000; the model asks base 10000");
-  expect_cause(right, base, Cause::base, "; so in the second file, if it is as the config asks in the other one");
-  expect_cause(base, right, Cause::base, "; so in the first file, if it is as the config asks in the other one");
+  expect_cause(right, base, Cause::base, "; this is found in the second file, if the other one is as the config asks");
+  expect_cause(base, right, Cause::base, "; this is found in the first file, if the other one is as the config asks");
   expect_cause(right, clockwise, Cause::direction, "second file");
   Engine later;
   later.position = [](int, int t, int) { return t + 3.0; };

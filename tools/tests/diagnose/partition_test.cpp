@@ -112,10 +112,10 @@ TEST_P(Parts, BeforesAndKernelsAreMended) {
       {taken(
            right, [](int b, int) { return 1 - b; }, same_head),
        Verdict::layout, "q is written with its batch rows in another order"},
-      {Engine{}(normed), Verdict::elements, "q: before was taken in front of the norm of queries and keys (q_norm"},
+      {Engine{}(normed), Verdict::elements, "q: before lacks the norm of queries and keys (q_norm"},
       {Engine{.pairs = Pairs::interleaved}(normed), Verdict::elements,
-       "behind the norm it is rotated in the interleaved (GPT-J) pairing; the model uses half"},
-      {Engine{}(layered), Verdict::elements, "(q_norm, k_norm, a LayerNorm) and after behind it: each head differs"},
+       "after the norm it is rotated in the interleaved (GPT-J) pairing; the model uses half"},
+      {Engine{}(layered), Verdict::elements, "(q_norm, k_norm, a LayerNorm), and after has it: each head differs"},
       {scaled, Verdict::elements, "q is multiplied by another factor in each head of each token, as by scales"},
       {exchanged, Verdict::direction, "q is rotated with sin and cos exchanged"},
       {aliased, Verdict::pairing, "computed from the new first one"},

@@ -22,7 +22,7 @@ TEST(Patterns, Words) {
       {{5, 4, 3, 2, 1, 0}, "are in reverse order"},
       {{4, 4, 4, 4, 4, 4}, "are 4 for every token"},
       {{0, 1, 2, 0, 1, 2}, "begin again at 0 with token 3"},
-      {{1, 1, 0, 1, 2, 3}, "begin at 0 with token 2, as behind 2 tokens of padding"},
+      {{1, 1, 0, 1, 2, 3}, "begin at 0 with token 2, as after 2 tokens of padding"},
       {{0, 1, 5, 2, 9, 2}, "are not those expected: the first that differs is 5 instead of 2"}};
   for (const auto& [position, words] : patterns)
     EXPECT_EQ(said(pattern_of(position, expected, 1)), "is rotated at positions that " + words);
