@@ -24,7 +24,7 @@ class Columns {
   // columns is not counted, because nothing follows it.
   Columns& fit(std::span<const Cells> rows, std::size_t max_width = static_cast<std::size_t>(-1));
 
-  // One row without its line end. There are at most as many cells as columns; behind the last one no spaces are added.
+  // One row without its line end. There are at most as many cells as columns; no spaces follow the last one.
   std::string line(const Cells& cells) const;
   std::string text(std::span<const Cells> rows) const;  // all rows, with their line ends
 

@@ -74,7 +74,7 @@ void add_rules(CommandDescription& command, const Json& rules) {
   }
 }
 
-// program: with a space behind it, of a command.
+// program: for a command, the program's name and a space.
 CommandDescription describe(const std::string& program, const std::string& name, const Json& entry,
                             const char* further_options) {
   CommandDescription command{name,

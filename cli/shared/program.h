@@ -15,7 +15,7 @@ struct Program {
   std::map<std::string, void (*)(Command&)> commands;  // each sets up the options of a command, and its run
 };
 
-// Parses the words behind the program's name and runs the chosen command. Returns the exit status: 0 done; 1 an error
+// Parses the words after the program's name and runs the chosen command. Returns the exit status: 0 done; 1 an error
 // in the input (check: 2), printed as "error: CODE: sentence", with --json as JSON too; 2 wrong usage; or the status
 // that a command throws. "help", "help COMMAND" and "version" are "--help", "COMMAND --help" and "--version".
 int run_program(const Program&, int argc, char** argv);

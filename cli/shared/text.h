@@ -27,7 +27,7 @@ std::string one_of_words(const std::vector<std::string>& words);  // "half, inte
 
 std::string in_shell_quotes(std::string_view word);  // 'it'\''s', one word of a shell's command line
 
-// Lines of at most width columns, broken between words; a longer word (the path of a key) behind a dot.
+// Lines of at most width columns, broken between words; a longer word (the path of a key) after a dot.
 std::vector<std::string> wrapped(std::string_view text, std::size_t width);
 // The same as one text. All lines but the first begin with indent spaces; the first begins in that column.
 std::string wrapped(std::string_view text, std::size_t indent, std::size_t width);

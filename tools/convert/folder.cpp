@@ -183,7 +183,7 @@ Folder open_folder(const fs::path& path) {
   Folder folder{.path = path, .config = names.contains("config.json") ? "config.json" : "params.json"};
   if (!names.contains(folder.config)) {
     fail(Code::FILE, operation, path_text(path), ": must hold config.json",
-         adapter ? ", that of the adapter's base model, beside adapter_config.json" : "", " but does not");
+         adapter ? ", the config of the adapter's base model, beside adapter_config.json" : "", " but does not");
   }
   const Weights weights = find_weights(path, names);
   open_shards(folder, weights);

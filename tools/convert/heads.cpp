@@ -57,7 +57,7 @@ Heads of_latent(const TensorInfo& tensor, Role role, const ModelRope& rope, cons
 Heads of_fused(const TensorInfo& tensor, const ModelRope& rope, const TextPart& part) {
   const Fused fused = part.attention.fused;
   if (fused == Fused::none) {
-    fail(Code::MODEL_TYPE, operation, "the order of the rows of a fused projection must be known but that of ",
+    fail(Code::MODEL_TYPE, operation, "the order of the rows of a fused projection must be known but the order of ",
          part.model_type, " is not: tensor ", in_quotes(tensor.name));
   }
   const int q = rope.heads, k = rope.kv_heads;

@@ -128,7 +128,7 @@ Errors errors_of_pairs(const Sample& sample, const Block& block) {
   });
   const double factor = median(ratios);
   Errors errors;
-  double gain = 0, alone = 0;  // sums over heads: the square of the common error, and that of independent errors
+  double gain = 0, alone = 0;  // sums over heads: squares of the common error, and of independent errors
   for_some_heads(sample, [&](std::span<const double> x, std::span<const double> y) {
     double sum = 0, squares = 0, all = 0;
     for (int pair = 0; pair < block.pairs; ++pair) {
@@ -219,7 +219,7 @@ Noise measure_noise(const Sample& sample, const std::optional<Block>& asked) {
       list, [&](const Errors& one) { return one.together && relative(one) <= 2 * relative(*least); });
   if (together || relative(*least) <= rounding || relative(*least) > most_noise) return {};
   const Noise robust = least->noise();
-  double sum = 0, count = 0;  // without those that are wrong altogether
+  double sum = 0, count = 0;  // without values that are entirely wrong
   for (std::size_t i = 0; i < least->error.size(); ++i) {
     const double error = std::abs(least->error[i]);
     if (error > 5 * robust.rms && error > 5 * robust.relative * least->size[i]) continue;

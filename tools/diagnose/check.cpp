@@ -9,7 +9,7 @@ namespace rotary::diagnose {
 
 namespace {
 
-// next: of the elements behind those of `all`.
+// Adds the comparison of the elements that follow the elements of `all`.
 void add(Checked& all, const Checked& next) {
   all.max_error = std::max(all.max_error, next.max_error);
   all.tolerance = std::max(all.tolerance, next.tolerance);
@@ -34,8 +34,8 @@ void add(Checked& all, const Element& one, double allowed) {
                    .layout = {}});
 }
 
-// The readings among which the heads do not choose, the likeliest first, and those of a shard of the heads; one where
-// the layout is given or settled.
+// The readings between which the number of heads does not decide, the likeliest first, and the readings as a shard of
+// the heads; a single reading where the layout is given or settled.
 std::vector<Reading> readings_of(const Sample& sample, const Subject& subject) {
   std::vector<Reading> readings = plausible_readings(sample, subject), shards;
   const Layout likeliest = readings.front().layout;
@@ -45,7 +45,7 @@ std::vector<Reading> readings_of(const Sample& sample, const Subject& subject) {
     if (plausibility == 1 && most > 1 && reading.layout.heads < likeliest.heads) shards.push_back(reading);
     return plausibility < most;
   });
-  // Nothing moves at position 0: such a reading is no rival of a likelier one, and comes behind the others.
+  // Nothing moves at position 0: such a reading is no rival of a likelier one, and comes after the others.
   const auto moves = [&](const Reading& one) { return one.layout.tokens > 1 || subject.positions.has_value(); };
   if (moves(readings.front())) std::erase_if(readings, [&](const Reading& one) { return !moves(one); });
   std::stable_partition(readings.begin(), readings.end(), moves);

@@ -56,20 +56,20 @@ NamedCheck judge(const TensorPair&, const Subject&, std::optional<double> tolera
                  const std::vector<const ModelRope*>& others);
 // Two engines' tensors from the same one: the same, in another order of elements, rotated by an offset, or not.
 NamedCheck judge_between(const TensorPair&, const Subject&, std::optional<double> tolerance);
-// Another order of elements keeps the scores where it is that of q and k; of one alone that is undecided.
+// Another order of elements keeps the scores if q and k have the same one; a tensor alone is then undecided.
 void settle_orders(std::vector<NamedCheck>&);
 // Throws TENSOR for the first element that is not finite.
 void refuse_not_finite(const Sample&, const TensorPair&, const Layout&);
-// judge() of a tensor that is not to be rotated: a value, or of a layer without a rope. subject.used: a rope of heads
-// like its own.
+// judge() for a tensor that must not be rotated: a value, or a tensor of a layer without a rope. subject.used: a rope
+// with the same heads.
 NamedCheck judge_still(const TensorPair&, const Subject&, std::optional<double> tolerance);
 
 std::string who(const std::string& tensor);  // its name, or "the tensor"
-// Fills the sentences of what was found.
+// Fills in the sentences of the findings.
 void say(NamedDiagnosis&);
 void say(NamedCheck&);
 // One diagnosis of several tensors: the worst verdict, with a sentence that says which tensors it is about.
-// right: what those are of which nothing is found.
+// right: the words for the tensors without a finding.
 inline constexpr const char* as_asked = "as the config asks";
 Diagnosis combine(const std::vector<NamedDiagnosis>& tensors, const std::string& right = as_asked);
 
@@ -145,7 +145,7 @@ std::pair<Sample, Subject> cut(const Sample&, const Subject&, const Reading&, co
 
 // ---- element by element ----
 
-// An element after beside what is asked of it.
+// An element of the tensor after, with the value that is asked.
 struct Element {
   ElementIndex place;
   double wanted = 0, after = 0;
@@ -153,8 +153,8 @@ struct Element {
   double allowed = 0;  // the largest difference that rounding explains
   double off() const noexcept { return std::abs(after - wanted); }
 };
-// The elements of each head of the rows [begin, end): those of its pairs, then those that no pair writes. turned:
-// false, where the before is rotated too and has another order only.
+// Visits the elements of each head of the rows [begin, end): first the elements of pairs, then those that no pair
+// writes. turned: false if the tensor before is rotated too, so that only the order of elements is asked.
 void hold_heads(const Sample&, const Layout&, const Block&, const Motion&, std::int64_t begin, std::int64_t end,
                 bool turned, const std::function<void(std::span<const Element>)>& visit);
 

@@ -17,7 +17,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// How a sentence stands behind those before it.
+// How a sentence is joined to the sentences before it.
 enum class Join : std::uint8_t {
   clause,   // "q is ..."; "; and it is ..."
   colon,    // "q: before was taken ..."
@@ -37,7 +37,7 @@ struct Row {
   Verdict verdict;
   const char* sentence;
   Join join = Join::clause;
-  const char* next = "and";  // before a finding behind it: "; and it is ..."
+  const char* next = "and";  // before the next finding: "; and it is ..."
   std::uint8_t names = names_none;
 };
 
@@ -56,11 +56,11 @@ constexpr Row cause_rows[] = {
     ROW(heads_differ, cannot_tell, "[its|their] angles differ from head to head in every layout", Join::unknown),
     ROW(one_pair, cannot_tell, "only one pair of the head is not 0, which shows position times speed and neither "
         "alone<; [it is|they are] not what the config asks{differs}>", Join::unknown),
-    ROW(no_speeds, cannot_tell, "[its|their] angles are not those of one speed per pair at one position per token, "
-        "neither at the speeds nor at the positions that the config asks", Join::unknown),
-    ROW(no_frequencies, cannot_tell, "[its|their] angles are not those of the rope's frequencies at any positions, in "
-        "any order of axes or heads (frequencies that are given for each head or axis have no base and no scaling that "
-        "others could be)", Join::unknown),
+    ROW(no_speeds, cannot_tell, "[its|their] angles do not fit one speed per pair and one position per token, "
+        "neither with the speeds nor with the positions that the config asks", Join::unknown),
+    ROW(no_frequencies, cannot_tell, "[its|their] angles do not fit the rope's frequencies at any positions, in any "
+        "order of axes or heads (another base or scaling cannot be found where frequencies are given for each head or "
+        "axis)", Join::unknown),
     ROW(no_positions, cannot_tell, "cannot tell whether [its|their] positions are right, because a rope of coordinates "
         "was given none; at those that [it has it is|they have they are] rotated as the config asks", Join::colon),
     ROW(no_config, cannot_tell, "no config says what is asked, so nothing was compared; [it is|they are] "
@@ -155,8 +155,8 @@ constexpr Row cause_rows[] = {
         "without the scaling {left_out}>{asks}"),
     ROW(scaling, scaling, "{rotated} with {scaling}{asks}"),
     ROW(scaling_left_out, scaling, "{rotated} without the scaling {left_out}{asks}"),
-    ROW(linear, scaling, "{rotated} as by linear scaling with factor {factor} of what the model asks (positions {step} "
-        "times as large would look the same){on_axis}{evidence}"),
+    ROW(linear, scaling, "{rotated} at the asked frequencies divided by {factor}, as linear scaling does (positions "
+        "{step} times as large would look the same){on_axis}{evidence}"),
     ROW(short_list, scaling, "{rotated} with the short list of longrope, as for lengths up to {trained}{asks}"),
     ROW(long_list, scaling, "{rotated} with the long list of longrope, as for lengths above {trained}{asks}"),
     ROW(within_length, scaling, "{rotated} as {scaling} does for lengths up to {trained}{asks}"),
@@ -382,7 +382,7 @@ class Filler {
   }
 
  private:
-  // Up to the sign `end`, behind which `at` stands then. False where a key has no value.
+  // Fills up to the sign `end` and moves `at` past it. Returns false if a key has no value.
   bool fill(std::string& text, const char*& at, char end) const {
     bool complete = true;
     for (; *at != end; ++at) {

@@ -1,4 +1,4 @@
-// Which dimensions of a tensor are batch, tokens and heads: those of which the turns do not depend on the head.
+// Finds which dimensions of a tensor are batch, tokens and heads: in the right ones all heads turn alike.
 #include <algorithm>
 #include <cmath>
 #include <functional>
@@ -12,7 +12,7 @@ namespace rotary::diagnose {
 
 namespace {
 
-// The spread among heads that rotate alike is that of rounding and noise, else near 1.
+// The largest spread of the turns of heads that rotate alike, from rounding and noise; for other heads it is near 1.
 double one_turn(const Noise& noise) { return std::max(0.05, 3 * noise.relative); }
 
 // Positions that nobody gives are 0, 1, 2, ...
@@ -92,7 +92,7 @@ bool find_layout(Examination& exam) {
   exam.turns = best_turns(exam, readings);
   Subject counted = exam.subject;
   if (!heads_are_alike(exam.turns) && !exam.turns.apart && exam.subject.layout.empty() && exam.subject.positions) {
-    // The positions are those of heads, where heads are taken for tokens.
+    // Where heads are taken for tokens, the positions number the heads.
     Turns other = best_turns(exam, tools::readings_of(exam.sample.shape));
     if (heads_are_alike(other)) {
       exam.turns = std::move(other);

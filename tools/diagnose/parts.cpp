@@ -1,5 +1,5 @@
-// A sample that no one rotation explains: its rows, heads, ranges of tokens and single elements, each diagnosed for
-// itself; and befores that are not what the rotation took.
+// A sample that no single rotation explains: its rows, heads, ranges of tokens and single elements are diagnosed one by
+// one; and a tensor before that is not the input of the rotation is repaired.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -15,7 +15,7 @@ namespace {
 using Some = std::set<std::int64_t>;
 
 constexpr std::int64_t most_listed = 1 << 18;   // elements that differ
-constexpr std::size_t most_elements = 1 << 22;  // the first tokens alone are taken apart where there are more
+constexpr std::size_t most_elements = 1 << 22;  // of larger tensors the first tokens alone
 
 // A sample that no one rotation explains, as it is looked at from its parts.
 struct Scene {
@@ -194,7 +194,7 @@ std::optional<Answer> by_what_is_asked(const Scene& scene) {
 
 // ---- whatever is asked ---------------------------------------------------------------------------
 
-// Every row, or every head, for itself; those of one fault together, or each at an offset of its own.
+// Diagnoses every row, or every head, on its own; answers if all with a fault share it, or each has its own offset.
 template <std::size_t Dimension>
 std::optional<Answer> by_units(const Scene& scene) {
   const Some& units = scene.all[Dimension];
@@ -262,7 +262,7 @@ std::optional<Answer> by_tokens(const Scene& scene) {
   return assembled(scene, parts, std::nullopt);
 }
 
-// ---- befores that are not what the rotation took: each is mended and diagnosed again ---------------
+// ---- a tensor before that is not the input of the rotation: it is repaired and diagnosed again -----
 
 std::size_t in(std::int64_t number) { return static_cast<std::size_t>(number); }
 double norm_of(std::span<const double> head) {

@@ -94,7 +94,7 @@ bool says_something(const Turns& turns, std::int64_t row) {
   return std::any_of(begin, begin + turns.pairs(), [](double weight) { return weight > 0; });
 }
 
-// The positions at which pairs of those speeds explain the turns, one per row, for the pairs of one axis.
+// The positions, one per row, at which these speeds explain the turns of the pairs of one axis.
 struct FoundPositions {
   std::vector<double> position;
   std::vector<double> error;  // standard error; infinite where no pair of the row says anything
@@ -144,7 +144,7 @@ FoundPositions find_positions(const Turns& turns, const Motion& speeds, int axis
 }  // namespace
 
 std::optional<FoundSpeed> find_speed(const Turns& turns, int pair, const std::vector<double>& position) {
-  std::int64_t reference = 0;  // the row nearest to position 0 of those that say something
+  std::int64_t reference = 0;  // the usable row that is nearest to position 0
   double least = unknown, gap = unknown;
   for (std::int64_t row = 0; row < turns.rows(); ++row) {
     const double away = std::abs(position[static_cast<std::size_t>(row)]);
@@ -252,7 +252,7 @@ struct Lists {
   }
 };
 
-// One position for the first tokens, behind which they begin as they should have at the first.
+// One position for the first tokens; after them the positions begin as they should have at the first token.
 std::optional<Pattern> padded(const Lists& of) {
   const auto& [p, error, e, tokens] = of;
   std::size_t last = p.size();

@@ -74,7 +74,7 @@ std::vector<TensorPair> read_pairs(const std::string& operation, const std::stri
   if (chosen.empty()) {
     fail(Code::TENSOR, operation, "the files must have tensors of the same names but '", first.name(), "' holds ",
          names_of(first.infos()), " and '", second.name(), "' holds ", names_of(second.infos()),
-         ": rename those of one file");
+         ": rename the tensors of one file");
   }
   for (const std::string& name : chosen) add(name);
   for (const auto& [file, other] : {std::pair(&first, &second), {&second, &first}}) {

@@ -66,19 +66,19 @@ struct Sample : Bounds {
   std::vector<std::int64_t> shape;  // [..., head_dim]: flat heads are a dimension of their own
   int head_dim = 0;
   Elements before, after;  // row-major
-  // The rounding of the coarsest type that holds `before`, with that of `after` where both round.
+  // The rounding of the coarsest type that holds `before`, plus the rounding of `after` if both are rounded.
   double before_unit = 0, before_least = 0;
   const char* before_type = "";
   bool finite = true;
   // The rows, tokens and heads of the whole that a part consists of; an empty list stands for all.
   std::array<Numbers, 3> numbers = {};
-  bool sampled = false;  // between its tokens lie others, like them
-  std::int64_t off = 0;  // how many elements are off by more than rounding, those between included
+  bool sampled = false;  // between its tokens there are others, which are like them
+  std::int64_t off = 0;  // elements that are off by more than rounding, also between its tokens
   const Executor* executor = &serial();
 
   Sample within(const Bounds& bounds) const;
-  Sample loosened() const;  // held to the rounding of the before, which has fewer digits than after
-  // The rows, tokens or heads of those numbers: dimension 0, 1 or 2.
+  Sample loosened() const;  // with the rounding of before, which has fewer digits than after
+  // The rows, tokens or heads (dimension 0, 1 or 2) with these numbers.
   Sample part(const Reading&, std::size_t dimension, const Numbers&) const;
   // Numbers of a dimension as they are in the whole.
   Numbers in_whole(std::size_t dimension, Numbers) const;
@@ -92,7 +92,7 @@ struct Sample : Bounds {
   }
 };
 
-// head_dim 0: that of the last dimension. If the last dimension is a multiple of head_dim, it is heads * head_dim.
+// head_dim 0: the size of the last dimension. If the last dimension is a multiple of head_dim, it is heads * head_dim.
 // Throws SHAPE (shapes differ, other than two to four dimensions, no element, head_dim does not fit), DTYPE (not F64,
 // F32, F16 or BF16).
 Sample sample_as_given(const Tensor& before, const Tensor& after, int head_dim);

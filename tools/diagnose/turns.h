@@ -160,8 +160,9 @@ inline double slack_of(const Turns& turns, int pair, double slack = float32_slac
 // The error of the angle's and the table's float32 steps, relative to the pair's norm. angle: its size.
 inline double steps_of(int pair, double angle) { return 4 * 0x1p-24 + slack_of(pair) * angle; }
 
-// The largest error of an element of a pair of that norm: besides those steps cos and sin, two products and their sum,
-// each rounded to the element type: at most 3 units of the norm (2.6 were seen in Hugging Face's 16-bit models).
+// The largest error of an element of a pair of this norm: the error of the steps above, and the rounding of cos, sin,
+// two products and their sum to the element type: at most 3 units of the norm (2.6 were seen in Hugging Face's 16-bit
+// models).
 inline double most_off(double norm, double unit, double least, double steps) {
   return norm * (3 * unit + steps) + 2 * least;
 }
@@ -177,7 +178,7 @@ struct Fit {
   double residual = 0;  // rms of the differences, relative to the turns
   double chi = 0;       // the sum of squared differences of the angles of noisy pairs, in variances
 };
-// turn_of: turns that need not be those of the motion's angles, as a table of few bits holds them. whole: false stops
+// turn_of: turns to use in place of the motion's, such as the entries of a table of few bits. whole: false stops
 // at the first turn that is not explained: then only `holds` is known.
 Fit compare(const Turns&, const Motion&, double slack = float32_slack,
             const std::function<Complex(std::int64_t row, int pair)>& turn_of = {}, bool whole = true);

@@ -48,7 +48,7 @@ void find_factor(Examination& exam, const Asked& asked) {
   exam.find(std::move(one));
 }
 
-// The largest misfit of a pair's turns to those of a motion.
+// The largest misfit between a pair's turns and a motion.
 double largest_misfit(const Turns& turns, int pair, const Motion& motion) {
   double worst = 0;
   for (std::int64_t row = 0; row < turns.rows(); ++row) worst = std::max(worst, misfit(turns, motion, row, pair));

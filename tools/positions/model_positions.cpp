@@ -159,7 +159,7 @@ ModelPositions made::positions_with(const std::string& config, const ModelInputs
   if (!json.is_object()) made::refuse(Code::JSON, "a config must be an object", files::shown(json));
   if (json.contains("_class_name")) {
     made::refuse(Code::MODEL_TYPE,
-                 "the config must be that of a model of transformers (the pipeline of a diffusion model makes its "
+                 "the config must be of a model of transformers (the pipeline of a diffusion model makes its "
                  "coordinates: save these, [axes, tokens], as an .npy and give that file as the positions)",
                  files::shown(json.at("_class_name")));
   }

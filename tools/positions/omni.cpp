@@ -71,7 +71,7 @@ struct Omni {
     const bool vision = row.id(word) == vision_start, last = word + 1 == row.size();
     if (!vision && row.id(word) != audio_start) return;
     if (last || (row.kind(word + 1) == Kind::word && !(vision && row.id(word + 1) == audio_start)))
-      row.refuse("an image, a video or a sound behind every start mark", last ? "nothing" : "a word");
+      row.refuse("an image, a video or a sound after every start mark", last ? "nothing" : "a word");
   }
 };
 
@@ -92,7 +92,7 @@ Piece piece_from(const Row& row, const Omni& omni, std::int64_t first) {
   const bool sound = piece.run.kind == Kind::sound;
   if (sound ? piece.sounding || !marked(1, omni.audio_start) : !piece.sounding && !marked(1, omni.vision_start))
     row.refuse("a start mark before every image, video and sound", "none before its token " + std::to_string(first));
-  if (end + piece.marks() > row.size()) row.refuse("an end mark behind every image, video and sound", "none");
+  if (end + piece.marks() > row.size()) row.refuse("an end mark after every image, video and sound", "none");
   return piece;
 }
 

@@ -62,7 +62,8 @@ std::vector<Grid> grids_of(const Call& call, const std::vector<Grid>& own) {
   if (given.empty()) refuse(Code::POSITION, "the grids of the images (--image-grid) must be given", "none");
   for (const Grid& grid : given) {
     if (call.facts.fixed_grid && (grid[1] != own[0][1] || grid[2] != own[0][2])) {
-      refuse(Code::POSITION, "the grid must be that of the config, " + by(own[0][1], own[0][2]), by(grid[1], grid[2]));
+      refuse(Code::POSITION, "the grid must be the grid of the config, " + by(own[0][1], own[0][2]),
+             by(grid[1], grid[2]));
     }
   }
   return given;

@@ -18,7 +18,7 @@ Manner seeing(const Call& call, std::string_view takes) {
   return manner;
 }
 
-// ---- a picture begins where the words before it end; the words behind it pass its larger side ----
+// ---- a picture begins where the words before it end; the words after it pass its larger side ----
 
 ModelPositions pictures(const Call& call, const Manner& manner,
                         const std::function<double(const Walk&, std::int64_t)>& film_time) {
@@ -86,7 +86,7 @@ ModelPositions film_by_frame(const Call& call) {
 
 // ---- pictures of other rules ----
 
-// All tokens between two marks are an image. Rows have equal numbers of grids; those of images that are still to be
+// All tokens between two marks are an image. Rows have equal numbers of grids; the grids of images that are still to be
 // generated are the last.
 ModelPositions between_marks(const Call& call) {
   Manner manner{.takes = "ids mask images", .masked = 1, .text_sees_mask = false, .delta = Manner::Delta::zero};

@@ -33,7 +33,7 @@ constexpr RoleWords role_words[] = {
     {Role::k_norm, "k_norm k_layernorm key_layernorm k_ln norm_k"},
 };
 
-// Modules and buffers beside the projections of an attention whose elements do not follow those of heads of q or k.
+// Modules and buffers beside the projections of an attention whose elements do not follow the heads of q or k.
 // Single numbers, such as the scales of a quantised cache, need no name here.
 constexpr std::string_view independent_words =
     "v_proj value wv to_v linear_v_adapter_list to_out v_norm o_proj out_proj out_lin dense dense_bias proj c_proj Wo "
@@ -82,7 +82,7 @@ bool contains_part(std::string_view name, std::string_view part) {
   return false;
 }
 
-// Whether a number after this beginning of a name, in lower case, is that of a layer.
+// Whether a number after this beginning of a name, in lower case, is the number of a layer.
 bool says_layer(std::string_view text) {
   constexpr std::array<std::string_view, 12> layers = {"layers",          "layer",    "blk",       "blocks", "block",
                                                        "decoder",         "encoder",  "resblocks", "qcur",   "kcur",

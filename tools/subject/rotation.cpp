@@ -183,7 +183,7 @@ int check_rows(const std::string& operation, const Tensor& cos, const Tensor& si
   if (used.first < 0 || block < 2 || block > head_dim - used.first ||
       rotary_dim.value_or(static_cast<int>(block)) != block) {
     refuse("cos and sin turn two elements per pair: they must fit head_dim " + std::to_string(head_dim) +
-           " behind --first, and --rotary-dim, but got " + shape);
+           " after --first, and --rotary-dim, but got " + shape);
   }
   return static_cast<int>(block);
 }

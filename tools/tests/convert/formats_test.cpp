@@ -229,7 +229,7 @@ TEST_F(Formats, adapters_of_lora_and_dora) {
   }
   fs::create_directories(path("alone"));
   write_text(path("alone") / "adapter_config.json", "{}");
-  expect_refused(path("alone"), "FILE", "must hold config.json, that of the adapter's base model");
+  expect_refused(path("alone"), "FILE", "must hold config.json, the config of the adapter's base model");
 }
 
 }  // namespace
