@@ -15,7 +15,7 @@ namespace {
 using Some = std::set<std::int64_t>;
 
 constexpr std::int64_t most_listed = 1 << 18;   // elements that differ
-constexpr std::size_t most_elements = 1 << 22;  // of larger tensors the first tokens alone
+constexpr std::size_t most_elements = 1 << 22;  // beyond this only the first tokens are examined
 
 // A sample that no one rotation explains, as it is looked at from its parts.
 struct Scene {
