@@ -78,7 +78,8 @@ struct RunCheck {
 ROTARY_API RunCheck check_run(const std::vector<RunStep>&);
 // Reads the steps of a folder, in the order of the numbers in the file names: .safetensors files with the tensors
 // positions ([tokens] or [axes, tokens]), sequences, drafts and slots ([tokens]; all but positions are optional), and
-// .npy files with the positions of one sequence. Throws FILE, FORMAT, TENSOR, DTYPE.
+// .npy files with the positions of one sequence. Throws FILE, FORMAT, TENSOR, DTYPE, POSITION (a number that is not
+// finite).
 ROTARY_API std::vector<RunStep> read_run(const std::filesystem::path& folder);
 ROTARY_API std::string to_json(const RunCheck&);
 
