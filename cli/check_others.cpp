@@ -48,8 +48,10 @@ diagnose::Outcome check_table_alone(diagnose::Request& request, Source source, c
     text = "cos and sin " + shape_text(cos.shape) + " of " + name(cos.type);
   }
   const diagnose::NamedCheck& one = result.tensors.front();
-  if (asks_json()) print_json(to_json(result));
-  if (asks_json()) return one.outcome;
+  if (asks_json()) {
+    print_json(to_json(result));
+    return one.outcome;
+  }
   const diagnose::Checked& checked = one.checked;
   if (!one.note.empty()) text += ", " + one.note;
   const std::string errors =

@@ -14,8 +14,7 @@ namespace rotary::diagnose {
 namespace {
 
 const TensorInfo* find(const std::vector<TensorInfo>& infos, const std::string& name) {
-  const auto found =
-      std::find_if(infos.begin(), infos.end(), [&](const TensorInfo& info) { return info.name == name; });
+  const auto found = std::ranges::find(infos, name, &TensorInfo::name);
   return found == infos.end() ? nullptr : &*found;
 }
 

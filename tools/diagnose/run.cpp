@@ -31,6 +31,7 @@ constexpr struct {
     {"jumps", "jumps"},
     {"overwrites", "is written into the slot of a token that is still read"},
 };
+static_assert(std::size(run_causes) == static_cast<std::size_t>(RunCause::overwrites) + 1);
 
 // A token of a sequence: its facts that the checks of later tokens need.
 struct Kept {
@@ -65,12 +66,13 @@ class Sequences {
       Kept one = token_of(step, token);
       std::optional<RunFault> fault;
       if (!fresh) fault = first ? find_in_next_step(number, one) : find_in_step(own.back(), one);
-      if (!fault) fault = find_overwritten(own, one);
+      if (!fault) fault = find_overwritten(number, one);
       if (fault && faulty_.insert(number).second) {
         fault->step = step.name, fault->sequence = number, fault->token = static_cast<std::int64_t>(token);
         check.faults.push_back(*fault);
       }
       if (!own.empty()) one.most = std::max(one.most, own.back().most);
+      if (one.slot >= 0) holders_[{number, one.slot}] = own.size();
       own.push_back(one);
       ++check.tokens;
     }
@@ -123,14 +125,19 @@ class Sequences {
     return fault;
   }
 
-  static std::optional<RunFault> find_overwritten(const std::vector<Kept>& own, const Kept& one) {
-    const auto same = std::ranges::find(own, one.slot, &Kept::slot);
-    if (one.slot < 0 || same == own.end()) return std::nullopt;
+  std::optional<RunFault> find_overwritten(std::int64_t number, const Kept& one) {
+    const std::vector<Kept>& own = kept_[number];
+    const auto holder = holders_.find({number, one.slot});
+    if (holder == holders_.end() || holder->second >= own.size()) return std::nullopt;
+    const Kept& same = own[holder->second];
+    if (same.slot != one.slot) return std::nullopt;
     const auto slot = static_cast<double>(one.slot);
-    return RunFault{.cause = RunCause::overwrites, .found = slot, .asked = same->last};
+    return RunFault{.cause = RunCause::overwrites, .found = slot, .asked = same.last};
   }
 
   std::map<std::int64_t, std::vector<Kept>> kept_;
+  // For a sequence and a slot the token that was last written there; it may have been dropped since.
+  std::map<std::pair<std::int64_t, std::int64_t>, std::size_t> holders_;
   std::set<std::int64_t> faulty_;
 };
 

@@ -1,6 +1,7 @@
 // Compares every entry of an engine's table of cos and sin, or the engine's frequencies, with the model's. To find the
 // cause of a difference, a vector with (1, 0) in each pair is diagnosed, which the table turns into (cos, sin).
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <functional>
 

@@ -1,8 +1,8 @@
 // The position ids of packed and sharded sequences; and the comparison of an engine's ids with the model's.
 #include <algorithm>
 #include <cmath>
-#include <map>
-#include <numeric>
+#include <functional>
+#include <utility>
 
 #include "ids.h"
 #include "tensors/formats.h"
@@ -13,31 +13,28 @@ namespace rotary {
 namespace {
 
 using made::Merge;
-using made::real;
 using made::refuse;
 
+// In the order of IdsRule. The sentence of offset is composed with its number.
 constexpr struct {
-  IdsRule rule;
   const char *name, *sentence;
 } rules[] = {
-    {IdsRule::as_asked, "as_asked", "they are as the model makes them"},
-    {IdsRule::through_padding, "through_padding", "the padding is counted too: the mask is not read"},
-    {IdsRule::through_sequences, "through_sequences", "the packed sequences are counted as one sequence"},
-    {IdsRule::as_words, "as_words", "every token is counted as a word, tokens of pictures too"},
-    {IdsRule::unmerged, "unmerged", "pictures have the sizes of their grids before merging"},
-    {IdsRule::unmerged_behind, "unmerged_behind", "the tokens after a picture go on as if its grid were not merged"},
-    {IdsRule::without_seconds, "without_seconds", "the seconds of a video's time steps are not read"},
-    {IdsRule::other_film_rule, "other_film_rule",
-     "the tokens after a video go on by the other rule (--after-film chooses the rule)"},
-    {IdsRule::other_rank, "other_rank", "they are the ids of another rank, or of another split"},
-    {IdsRule::axes_exchanged, "axes_exchanged", "axes are exchanged"},
-    {IdsRule::delta_twice, "delta_twice", "the delta of decoding (--delta) is added once too often"},
-    {IdsRule::delta_left_out, "delta_left_out", "the delta of decoding (--delta) is left out"},
-    {IdsRule::delta_of_another_row, "delta_of_another_row",
-     "the delta of decoding (--delta) is the delta of another row"},
-    {IdsRule::offset, "offset", "they are too far by one constant"},
-    {IdsRule::unknown, "unknown", "no known rule makes them"},
+    {"as_asked", "they are as the model makes them"},
+    {"through_padding", "the padding is counted too: the mask is not read"},
+    {"through_sequences", "the packed sequences are counted as one sequence"},
+    {"as_words", "every token is counted as a word, tokens of pictures too"},
+    {"unmerged", "pictures have the sizes of their grids before merging"},
+    {"unmerged_behind", "the tokens after a picture go on as if its grid were not merged"},
+    {"without_seconds", "the seconds of a video's time steps are not read"},
+    {"other_film_rule", "the tokens after a video go on by the other rule (--after-film chooses the rule)"},
+    {"other_rank", "they are the ids of another rank, or of another split"},
+    {"delta_twice", "the delta of decoding (--delta) is added once too often"},
+    {"delta_left_out", "the delta of decoding (--delta) is left out"},
+    {"delta_of_another_row", "the delta of decoding (--delta) is the delta of another row"},
+    {"offset", ""},
+    {"unknown", "no known rule makes them"},
 };
+static_assert(std::size(rules) == static_cast<std::size_t>(IdsRule::unknown) + 1);
 
 // Keeps the ids of these tokens only, in this order, on each axis and batch row.
 void pick(PositionSet& set, const std::vector<std::int64_t>& tokens) {

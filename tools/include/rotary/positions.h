@@ -190,7 +190,6 @@ enum class IdsRule : std::uint8_t {
   without_seconds,       // the seconds of a video's time steps are not read
   other_film_rule,       // after a video by the publisher's rule instead of transformers', or the reverse
   other_rank,            // the tokens of another rank or of another split
-  axes_exchanged,        // two axes are exchanged
   delta_twice,           // the delta of decoding is added once too often
   delta_left_out,        // it is not added
   delta_of_another_row,  // it is the delta of another batch row
