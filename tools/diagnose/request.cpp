@@ -406,11 +406,17 @@ void find_layers(const Request& request, const tools::Subject& question, const s
   for (const TensorPair& other : pairs) {
     const bool may_be = &other != &pair && pairs.size() <= 64 && other.before.shape == pair.before.shape;
     if (verdict != Verdict::cannot_tell || !may_be) continue;
-    const Subject subject = of_tensor(subjects_of(request, question, false).front(), pair);
-    const Sample sample = sample_as_given(other.before, pair.after, subject.head_dim_of(pair.before));
-    if (!compare(sample, plausible_readings(sample, subject).front(), subject, {}).checked.equal) continue;
-    one.diagnosis = {Verdict::layout, {finding(Cause::another_tensor, {{"other", other.name}})}};
-    return;
+    for (const Subject& by : subjects_of(request, question, false)) {
+      const Subject subject = of_tensor(by, pair);
+      const Sample sample = sample_as_given(other.before, pair.after, subject.head_dim_of(pair.before));
+      try {
+        if (!compare(sample, plausible_readings(sample, subject).front(), subject, {}).checked.equal) continue;
+      } catch (const Error&) {  // the positions are those of another rope's axes
+        continue;
+      }
+      one.diagnosis = {Verdict::layout, {finding(Cause::another_tensor, {{"other", other.name}})}};
+      return;
+    }
   }
 }
 
