@@ -42,9 +42,9 @@ struct SlotMapping {
 template <class S>
 SlotMapping mapping_of(const S& slots) noexcept {
   if constexpr (std::is_same_v<S, Slots>) {
-    if (slots.slot_int32 != nullptr && slots.slot == nullptr) return {slots.slot_int32, std::int64_t{sizeof(std::int32_t)}};
+    if (slots.slot_int32 != nullptr && slots.slot == nullptr) return {slots.slot_int32, sizeof(std::int32_t)};
   }
-  return {slots.slot, std::int64_t{sizeof(std::int64_t)}};
+  return {slots.slot, sizeof(std::int64_t)};
 }
 // Checks slots given by a slot mapping or by pages. Throws SHAPE, DTYPE.
 template <class S>
@@ -56,7 +56,8 @@ void check_slots(const char* operation, const S& slots) {
          mapped_twice ? "two mappings"
          : paged      ? "both"
                       : "neither");
-  if (!paged) return check_aligned(operation, "the slot mapping", mapping.data, static_cast<std::size_t>(mapping.slot_bytes));
+  const auto slot_bytes = static_cast<std::size_t>(mapping.slot_bytes);
+  if (!paged) return check_aligned(operation, "the slot mapping", mapping.data, slot_bytes);
   if (slots.sequences < 0) fail(Code::SHAPE, operation, "sequences must not be negative but got ", slots.sequences);
   check_pointer(operation, "indptr", slots.indptr, sizeof(std::int32_t));
   check_pointer(operation, "indices", slots.indices, sizeof(std::int32_t));

@@ -214,7 +214,7 @@ TEST_F(Folders, refusals) {
   const std::vector<Tensor> keys = {layer(0)[0], layer(0)[1], layer(1)[0], layer(1)[1]};
   convert(make("keys", two_layers, keys), Pairing::interleaved, path("keys-2"));  // no values, as of a cut-out
   std::vector<Tensor> fused = {some_tensor("model.layers.0.self_attn.qkv_proj.weight", ElementType::bf16, {64, 32})};
-  expect_refused(make("fused", two_layers, fused), "MODEL_TYPE", "that of llama is not");
+  expect_refused(make("fused", two_layers, fused), "MODEL_TYPE", "the order of llama is not");
   expect_refused(make("bloom", R"({"model_type": "bloom"})", both_layers()), "ROPE", "bloom has none");
 }
 
