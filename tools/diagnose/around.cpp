@@ -10,13 +10,14 @@ namespace rotary::diagnose {
 
 namespace {
 
-// The sample whose elements after are multiplied by values[r] in each row r.
-Sample multiplied(const Sample& sample, const Layout& layout, const std::vector<double>& values) {
+// The sample without a step: undo(row, x, y) is called for each head, to change its elements y.
+template <class Undo>
+Sample without_step(const Sample& sample, const Layout& layout, Undo undo) {
   Sample other = sample;
   std::vector<double> after = sample.after.copied();
   for_each_head(layout, [&](std::int64_t row, std::int64_t, std::int64_t first) {
-    for (double& element : std::span(after).subspan(static_cast<std::size_t>(first), sample.x(first).size()))
-      element *= values[static_cast<std::size_t>(row)];
+    const auto x = sample.x(first);
+    undo(row, x, std::span(after).subspan(static_cast<std::size_t>(first), x.size()));
   });
   other.after = std::move(after);
   other.unit = 2 * sample.unit;  // the step rounds too
@@ -63,12 +64,6 @@ std::optional<int> times_multiplied(const Sample& sample, const Layout& layout, 
   return static_cast<int>(most - rows.begin());
 }
 
-std::vector<double> powers_of(const std::vector<double>& values, double exponent) {
-  std::vector<double> powers;
-  for (const double value : values) powers.push_back(std::pow(value, exponent));
-  return powers;
-}
-
 void undo_query_factor(Around& around, const Layout& layout, const Subject& subject) {
   const std::vector<double> factors = query_factors(layout, subject);
   if (factors.empty()) return;
@@ -76,8 +71,14 @@ void undo_query_factor(Around& around, const Layout& layout, const Subject& subj
   if (!times) return;
   const double most = *std::ranges::max_element(factors, {}, [](double one) { return std::abs(std::log(one)); });
   const Number factor{"factor", most, 6};
-  if (*times > 0 || subject.multiplied) around.as_asked = multiplied(around.as_asked, layout, powers_of(factors, -1));
-  if (*times > 0) around.as_found = multiplied(around.as_found, layout, powers_of(factors, -*times));
+  const auto divided = [&](const Sample& sample, int exponent) {
+    return without_step(sample, layout, [&](std::int64_t row, std::span<const double>, std::span<double> y) {
+      const double by = std::pow(factors[static_cast<std::size_t>(row)], -exponent);
+      for (double& element : y) element *= by;
+    });
+  };
+  if (*times > 0 || subject.multiplied) around.as_asked = divided(around.as_asked, 1);
+  if (*times > 0) around.as_found = divided(around.as_found, *times);
   if (*times == 1) around.remarks.push_back(finding(Cause::query_factor, {factor}));
   if (*times == 2) around.fault = finding(Cause::query_factor_twice, {{"found", most * most, 6}, factor});
   if (*times == 0 && subject.multiplied) around.fault = finding(Cause::query_factor_left_out, {factor});
@@ -153,20 +154,15 @@ std::optional<Sample> without_norm_behind(const Sample& sample, const Reading& r
   }
   const auto has_none = [](const TwoWeights& one) { return !(one.a() > 0) || (one.qq > 0 && !(one.b() > 0)); };
   if (best.empty() || std::ranges::any_of(best, has_none)) return std::nullopt;
-  Sample other = sample;
-  std::vector<double> after = sample.after.copied();
-  for_each_head(reading.layout, [&](std::int64_t, std::int64_t, std::int64_t first) {
-    const double size = std::sqrt(sizes.of_head(sample.x(first), best_epsilon));
-    const auto y = std::span(after).subspan(static_cast<std::size_t>(first), sample.x(first).size());
+  const auto undo = [&](std::int64_t, std::span<const double> x, std::span<double> y) {
+    const double size = std::sqrt(sizes.of_head(x, best_epsilon));
     for (std::size_t pair = 0; pair < best.size(); ++pair) {
       const auto [u, v] = sizes.to[pair];
       y[static_cast<std::size_t>(u)] *= size * std::sqrt(best[pair].a());
       if (u != v) y[static_cast<std::size_t>(v)] *= size * std::sqrt(best[pair].b());
     }
-  });
-  other.after = std::move(after);
-  other.unit = 2 * sample.unit;  // the norm rounds too
-  return other;
+  };
+  return without_step(sample, reading.layout, undo);
 }
 
 Around without_steps_around(const Sample& sample, const Subject& subject) {

@@ -9,8 +9,6 @@ namespace rotary::diagnose {
 
 namespace {
 
-constexpr double explains = 0.02;  // the largest relative residual; a wrong trial leaves nearly 1
-
 // A change of the elements, by the motion that the config asks.
 using Step = std::function<void(std::vector<double>& elements, const Layout&, const Motion&)>;
 

@@ -183,6 +183,8 @@ Diagnosis diagnose(const Around&, const Subject&, const std::vector<Compared>& k
 Power power_of(const Turns&, const Asked&, bool pairing_shows, const std::vector<const ModelRope*>& others);
 Power common_power(const std::vector<NamedCheck>&);  // the faults that each of them would show
 
+// The largest relative residual of a trial of these two; a wrong trial leaves nearly 1.
+inline constexpr double explains = 0.02;
 // A fault after which no pairing keeps the norms, where one is known.
 void examine_composites(Examination&);
 // Looks for linear maps of pairs that are no rotations, as a wrong table makes them, with less than this residual.

@@ -11,13 +11,13 @@ namespace rotary::diagnose {
 
 namespace {
 
-constexpr double explains_pairs = 0.02;  // the largest relative residual; a wrong map leaves nearly 1
 constexpr std::int64_t most_rows = 256;
 
 // The entries of a map in the order uu, uv, vu, vv: y_u = uu x_u + uv x_v, y_v = vu x_u + vv x_v. An entry
 // is the sum of cos, sin and 1 with its three weights.
 using Entry = std::array<double, 3>;
 using Map = std::array<Entry, 4>;
+double value_of(const Entry& entry, Complex turn) { return entry[0] * turn.real() + entry[1] * turn.imag() + entry[2]; }
 constexpr Map rotation = {{{1, 0, 0}, {0, -1, 0}, {0, 1, 0}, {1, 0, 0}}};
 
 struct NamedMap {
@@ -90,9 +90,8 @@ double residual_of_map(const Sample& sample, const Layout& layout, const Block& 
                        const Map& map) {
   double off = 0, all = 0;
   visit_pairs(sample, layout, block, motion, [&](Complex x, Complex y, Complex turn, std::int64_t, int) {
-    const auto value = [&](const Entry& one) { return one[0] * turn.real() + one[1] * turn.imag() + one[2]; };
-    off += square(value(map[0]) * x.real() + value(map[1]) * x.imag() - y.real()) +
-           square(value(map[2]) * x.real() + value(map[3]) * x.imag() - y.imag());
+    off += square(value_of(map[0], turn) * x.real() + value_of(map[1], turn) * x.imag() - y.real()) +
+           square(value_of(map[2], turn) * x.real() + value_of(map[3], turn) * x.imag() - y.imag());
     all += std::norm(y);
   });
   return all > 0 ? std::sqrt(off / all) : 1;
@@ -141,7 +140,7 @@ std::optional<Finding> find_one_map(const Sample& sample, const Layout& layout, 
   };
   const auto* known = std::ranges::find_if(named_maps, fits, &NamedMap::map);
   const bool is_named = known != std::end(named_maps), is_whole = determines[0] && determines[1];
-  if (fits(rotation) || (!is_named && !is_whole) || !(off < std::min(explains_pairs, residual))) return std::nullopt;
+  if (fits(rotation) || (!is_named && !is_whole) || !(off < std::min(explains, residual))) return std::nullopt;
   residual = off;
   const Number pairing{"pairing", name(block.kind)};
   if (is_named) return finding(known->cause, {pairing});
@@ -152,15 +151,21 @@ std::optional<Finding> find_one_map(const Sample& sample, const Layout& layout, 
 
 // ---- a map of each pair at each token, by its heads ----
 
-struct Maps {
-  std::vector<std::array<double, 4>> found, asked;
-  std::vector<std::int64_t> row;
-  std::vector<int> pair;
+struct PairMap {
+  std::int64_t row;
+  int pair;
+  std::array<double, 4> found, asked;
 };
+
+std::array<double, 4> rotation_by(Complex turn) {
+  std::array<double, 4> map;
+  std::ranges::transform(rotation, map.begin(), [=](const Entry& entry) { return value_of(entry, turn); });
+  return map;
+}
 
 // The map of each pair at each token, by least squares over the heads. Empty where the heads do not determine a map, or
 // have no map in common.
-std::optional<Maps> maps_of(const Sample& sample, const Layout& layout, const Block& block, const Motion& motion) {
+std::vector<PairMap> maps_of(const Sample& sample, const Layout& layout, const Block& block, const Motion& motion) {
   const auto pairs = static_cast<std::size_t>(block.pairs);
   std::vector<std::array<TwoWeights, 2>> sums(static_cast<std::size_t>(layout.batch * layout.tokens) * pairs);
   visit_pairs(sample, layout, block, motion, [&](Complex x, Complex y, Complex, std::int64_t row, int pair) {
@@ -168,36 +173,31 @@ std::optional<Maps> maps_of(const Sample& sample, const Layout& layout, const Bl
     of_u.add(x.real(), x.imag(), y.real());
     of_v.add(x.real(), x.imag(), y.imag());
   });
-  Maps maps;
+  std::vector<PairMap> maps;
   double off = 0, all = 0;
   for (std::size_t at = 0; at < sums.size(); ++at) {
     const auto& [u, v] = sums[at];
     if (u.count == 0) continue;
-    if (!u.solvable()) return std::nullopt;
+    if (!u.solvable()) return {};
     const auto row = static_cast<std::int64_t>(at / pairs);
     const auto pair = static_cast<int>(at % pairs);
-    const Complex turn = motion.turn(row, pair);
-    maps.found.push_back({u.a(), u.b(), v.a(), v.b()});
-    maps.asked.push_back({turn.real(), -turn.imag(), turn.imag(), turn.real()});
-    maps.row.push_back(row);
-    maps.pair.push_back(pair);
+    maps.push_back({row, pair, {u.a(), u.b(), v.a(), v.b()}, rotation_by(motion.turn(row, pair))});
     off += std::max(0.0, u.off()) + std::max(0.0, v.off());
     all += u.nn + v.nn;
   }
-  return off < square(explains_pairs) * all ? std::optional(maps) : std::nullopt;
+  if (!(off < square(explains) * all)) maps.clear();
+  return maps;
 }
 
 // The n for which every pair has this entry of the asked map of the pair n places later (the first pair follows the
 // last); 0 where there is none.
-int places_further(const Maps& maps, std::size_t entry, int pairs, const Motion& motion) {
+int places_further(const std::vector<PairMap>& maps, std::size_t entry, int pairs, const Motion& motion) {
   for (int further = 1; further < pairs; ++further) {
-    bool all = true;
-    for (std::size_t i = 0; all && i < maps.found.size(); ++i) {
-      const Complex turn = motion.turn(maps.row[i], (maps.pair[i] + further) % pairs);
-      const double value = entry == 0 || entry == 3 ? turn.real() : entry == 1 ? -turn.imag() : turn.imag();
-      all = std::abs(maps.found[i][entry] - value) < 0.05;
-    }
-    if (all) return further;
+    const auto has_it = [&](const PairMap& one) {
+      const Complex turn = motion.turn(one.row, (one.pair + further) % pairs);
+      return std::abs(one.found[entry] - value_of(rotation[entry], turn)) < 0.05;
+    };
+    if (std::ranges::all_of(maps, has_it)) return further;
   }
   return 0;
 }
@@ -205,41 +205,40 @@ int places_further(const Maps& maps, std::size_t entry, int pairs, const Motion&
 std::optional<Finding> find_map_of_pairs(const Sample& sample, const Layout& layout, const Block& block,
                                          const Motion& motion) {
   if (motion.apart > 0) return std::nullopt;
-  const std::optional<Maps> maps = maps_of(sample, layout, block, motion);
-  if (!maps) return std::nullopt;
+  const std::vector<PairMap> maps = maps_of(sample, layout, block, motion);
   std::array<bool, 4> is_wrong{};
   std::set<std::int64_t> pairs, rows;
-  std::optional<std::size_t> first;
+  const PairMap* first = nullptr;
   std::size_t right = 0;
-  for (std::size_t i = 0; i < maps->found.size(); ++i) {
-    const auto [uu, uv, vu, vv] = maps->found[i];
+  for (const PairMap& one : maps) {
+    const auto [uu, uv, vu, vv] = one.found;
     const bool is_rotation = std::abs(uu - vv) < 0.05 && std::abs(uv + vu) < 0.05;  // a rotation by another angle
     bool all = true;
     for (std::size_t entry = 0; entry < 4; ++entry) {
-      if (is_rotation || std::abs(maps->found[i][entry] - maps->asked[i][entry]) <= 0.05) continue;
+      if (is_rotation || std::abs(one.found[entry] - one.asked[entry]) <= 0.05) continue;
       all = false;
       is_wrong[entry] = true;
-      pairs.insert(maps->pair[i]);
-      rows.insert(maps->row[i]);
-      if (!first) first = i;
+      pairs.insert(one.pair);
+      rows.insert(one.row);
+      if (first == nullptr) first = &one;
     }
     right += all ? 1 : 0;
   }
   const bool is_table = 2 * std::ssize(rows) >= layout.batch * layout.tokens;  // else only some tokens are wrong
-  if (!first || !is_table || (std::ranges::count(is_wrong, true) > 3 && right == 0)) return std::nullopt;
+  if (first == nullptr || !is_table || (std::ranges::count(is_wrong, true) > 3 && right == 0)) return std::nullopt;
   const auto text = [](const std::array<double, 4>& map) {
     std::array<std::string, 4> entries;
     std::ranges::transform(map, entries.begin(), [](double one) { return detail::significant(one, 2); });
     return matrix_text(entries);
   };
-  std::vector<Number> numbers = {{"pair", number(maps->pair[*first])},
-                                 {"token", number(sample.in_whole(1, {maps->row[*first] % layout.tokens})[0])},
-                                 {"found", text(maps->found[*first])},
-                                 {"asked", text(maps->asked[*first])},
+  std::vector<Number> numbers = {{"pair", number(first->pair)},
+                                 {"token", number(sample.in_whole(1, {first->row % layout.tokens})[0])},
+                                 {"found", text(first->found)},
+                                 {"asked", text(first->asked)},
                                  {"pairing", name(block.kind)}};
   constexpr const char* words[] = {"the first cos", "the first sin", "the second sin", "the second cos"};
   for (std::size_t entry = 0; entry < 4; ++entry) {
-    const int further = is_wrong[entry] ? places_further(*maps, entry, block.pairs, motion) : 0;
+    const int further = is_wrong[entry] ? places_further(maps, entry, block.pairs, motion) : 0;
     if (further == 0) continue;
     numbers.push_back({"entry", words[entry]});
     numbers.push_back({"further", number(further)});
