@@ -104,68 +104,57 @@ ModelPositions made_with(const PositionsRequest& request, Merge merge = Merge::a
 
 // ---- ids beside others ---------------------------------------------------------------------------
 
-// Ids [axes, batch, tokens]; a single axis stands for all axes.
-struct Ids {
-  std::int64_t axes = 1, batch = 1, tokens = 0;
-  std::vector<double> values;
-  double at(std::int64_t axis, std::int64_t row, std::int64_t token) const {
-    return values[static_cast<std::size_t>(((axes == 1 ? 0 : axis) * batch + row) * tokens + token)];
-  }
-};
-
 // Whether the mask shows the token; it shows every token after those of the request.
-bool is_seen(const PositionsRequest& request, std::int64_t row, std::int64_t token) {
+bool is_seen(const PositionsRequest& request, std::size_t row, std::size_t token) {
   const std::vector<std::int64_t>& mask = request.inputs.mask;
-  return mask.empty() || token >= request.inputs.tokens ||
-         mask[static_cast<std::size_t>(row * request.inputs.tokens + token)] != 0;
+  const auto tokens = static_cast<std::size_t>(request.inputs.tokens);
+  return mask.empty() || token >= tokens || mask[row * tokens + token] != 0;
 }
 
 // The ids of the request's tokens and of the tokens decoded after them, at least `tokens` in all.
-Ids with_decoded(const PositionsRequest& request, const ModelPositions& made, std::int64_t tokens) {
+PositionSet with_decoded(const PositionsRequest& request, const ModelPositions& made, std::int64_t tokens) {
   const PositionSet& set = made.positions;
-  Ids ids{set.axes, set.batch, std::max(tokens, set.tokens), {}};
   if (tokens > set.tokens && (!request.cu_seqlens.empty() || request.split || (made.deltas.empty() && set.axes > 1)))
     refuse(Code::SHAPE, "the file must have " + std::to_string(set.tokens) + " tokens", tokens);
-  for (std::int64_t line = 0; line < ids.axes * ids.batch; ++line) {
-    const std::int64_t axis = line / ids.batch, row = line % ids.batch;
-    double next = 0, seen = 0;
-    for (std::int64_t token = 0; token < ids.tokens; ++token) {
-      const bool is_given = token < set.tokens;
-      if (token == set.tokens && !made.deltas.empty()) next = seen + made.deltas[static_cast<std::size_t>(row)];
-      ids.values.push_back(is_given ? set.value(static_cast<std::size_t>(axis), static_cast<std::size_t>(row),
-                                                static_cast<std::size_t>(token))
-                                    : next);
-      if (!is_seen(request, row, token)) continue;
-      next = ids.values.back() + 1;
-      ++seen;
+  PositionSet ids{.axes = set.axes, .batch = set.batch, .tokens = std::max(tokens, set.tokens)};
+  for (std::size_t axis = 0; std::cmp_less(axis, set.axes); ++axis) {
+    for (std::size_t row = 0; std::cmp_less(row, set.batch); ++row) {
+      double next = 0, seen = 0;
+      for (std::size_t token = 0; std::cmp_less(token, ids.tokens); ++token) {
+        if (std::cmp_equal(token, set.tokens) && !made.deltas.empty()) next = seen + made.deltas[row];
+        ids.reals.push_back(std::cmp_less(token, set.tokens) ? set.value(axis, row, token) : next);
+        if (!is_seen(request, row, token)) continue;
+        next = ids.reals.back() + 1;
+        ++seen;
+      }
     }
   }
   return ids;
 }
 
-Ids found_ids(const Ids& asked, std::span<const double> values, std::span<const std::int64_t> shape) {
-  Ids found{1, 1, shape.empty() ? 0 : shape.back(), {values.begin(), values.end()}};
+PositionSet found_ids(const PositionSet& asked, std::span<const double> values, std::span<const std::int64_t> shape) {
+  PositionSet found{.reals = {values.begin(), values.end()}, .tokens = shape.empty() ? 0 : shape.back()};
   std::size_t at = 0;
   if (shape.size() > 1 && asked.axes > 1 && (shape[0] == asked.axes || shape[0] == asked.axes + 1)) {
     found.axes = asked.axes;
     if (shape[at++] > asked.axes)
-      found.values.erase(found.values.begin(), found.values.begin() + std::ssize(values) / shape[0]);
+      found.reals.erase(found.reals.begin(), found.reals.begin() + std::ssize(values) / shape[0]);
   }
-  if (shape.size() > at + 1) found.batch = shape[at++];
+  if (shape.size() > at + 1) found.batch = static_cast<int>(shape[at++]);
   if (shape.size() != at + 1 || found.batch != asked.batch || found.tokens < asked.tokens) {
-    refuse(Code::SHAPE,
-           "the ids of --against must be " + detail::shape_text(std::vector{asked.axes, asked.batch, asked.tokens}),
+    const std::vector<std::int64_t> whole = {asked.axes, asked.batch, asked.tokens};
+    refuse(Code::SHAPE, "the ids of --against must be " + detail::shape_text(whole),
            detail::shape_text(std::vector(shape.begin(), shape.end())));
   }
   return found;
 }
 
 // Calls visit(axis, row, token) for each id that the mask shows, until one returns false, and then returns false.
-bool for_each_seen(const PositionsRequest& request, const Ids& ids, std::int64_t axes,
-                   const std::function<bool(std::int64_t axis, std::int64_t row, std::int64_t token)>& visit) {
-  for (std::int64_t row = 0; row < ids.batch; ++row) {
-    for (std::int64_t token = 0; token < ids.tokens; ++token) {
-      for (std::int64_t axis = 0; axis < axes && is_seen(request, row, token); ++axis)
+bool for_each_seen(const PositionsRequest& request, const PositionSet& ids, int axes,
+                   const std::function<bool(std::size_t axis, std::size_t row, std::size_t token)>& visit) {
+  for (std::size_t row = 0; std::cmp_less(row, ids.batch); ++row) {
+    for (std::size_t token = 0; std::cmp_less(token, ids.tokens); ++token) {
+      for (std::size_t axis = 0; std::cmp_less(axis, axes) && is_seen(request, row, token); ++axis)
         if (!visit(axis, row, token)) return false;
     }
   }
@@ -173,17 +162,6 @@ bool for_each_seen(const PositionsRequest& request, const Ids& ids, std::int64_t
 }
 
 // ---- the rule that made them ---------------------------------------------------------------------
-
-// Positions that count every token as a word. masked: tokens that the mask hides are not counted.
-ModelPositions as_words(const ModelInputs& inputs, bool masked) {
-  std::vector<std::int64_t> mask(static_cast<std::size_t>(inputs.batch * inputs.tokens), 1);
-  if (masked && !inputs.mask.empty()) mask = inputs.mask;
-  ModelPositions made;
-  made.positions = {.integers = mask_positions(mask, inputs.tokens),
-                    .batch = static_cast<int>(inputs.batch),
-                    .tokens = inputs.tokens};
-  return made;
-}
 
 // The rule of ids that are off by one constant in each row from some token on. by: the constant of each row.
 IdsRule rule_of_steps(const PositionsRequest& request, const ModelPositions& asked,
@@ -195,8 +173,8 @@ IdsRule rule_of_steps(const PositionsRequest& request, const ModelPositions& ask
   };
   const auto hidden = [&](double step, std::size_t row) {
     double count = 0;
-    for (std::int64_t token = 0; token < request.inputs.tokens; ++token)
-      count += is_seen(request, static_cast<std::int64_t>(row), token) ? 0 : 1;
+    for (std::size_t token = 0; std::cmp_less(token, request.inputs.tokens); ++token)
+      count += is_seen(request, row, token) ? 0 : 1;
     return step == count;
   };
   const std::vector<double>& deltas = asked.deltas;
@@ -213,12 +191,13 @@ IdsRule rule_of_steps(const PositionsRequest& request, const ModelPositions& ask
   return all([&](double step, std::size_t) { return step == *first; }) ? IdsRule::offset : IdsRule::unknown;
 }
 
-IdsRule find_rule(const PositionsRequest& request, const ModelPositions& asked, const Ids& right, const Ids& found) {
+IdsRule find_rule(const PositionsRequest& request, const ModelPositions& asked, const PositionSet& right,
+                  const PositionSet& found) {
   const auto is_made_by = [&](const ModelPositions& made) {
     if (made.positions.tokens != asked.positions.tokens) return false;
-    const Ids ids = with_decoded(request, made, found.tokens);
+    const PositionSet ids = with_decoded(request, made, found.tokens);
     return for_each_seen(request, found, right.axes, [&](auto axis, auto row, auto token) {
-      return found.at(axis, row, token) == ids.at(axis, row, token);
+      return found.value(axis, row, token) == ids.value(axis, row, token);
     });
   };
   const auto would_be = [&](const PositionsRequest& other, Merge merge = Merge::as_asked) {
@@ -246,12 +225,12 @@ IdsRule find_rule(const PositionsRequest& request, const ModelPositions& asked, 
       if (would_be(other)) return IdsRule::other_rank;
     }
   }
-  if (is_made_by(as_words(request.inputs, true)) || is_made_by(as_words(request.inputs, false)))
-    return IdsRule::as_words;
+  for (const files::Counts counts : {files::Counts::seen, files::Counts::every})
+    if (is_made_by(made::counted(counts, request.inputs))) return IdsRule::as_words;
   std::vector<std::optional<double>> by(static_cast<std::size_t>(found.batch));
   const bool steps = for_each_seen(request, found, right.axes, [&](auto axis, auto row, auto token) {
-    const double step = found.at(axis, row, token) - right.at(axis, row, token);
-    std::optional<double>& own = by[static_cast<std::size_t>(row)];
+    const double step = found.value(axis, row, token) - right.value(axis, row, token);
+    std::optional<double>& own = by[row];
     if (step != 0 && !own) own = step;
     return step == 0 ? !own : step == *own;
   });
@@ -273,16 +252,18 @@ std::string IdsCheck::sentence() const {
 IdsCheck check_ids(const PositionsRequest& request, std::span<const double> values,
                    std::span<const std::int64_t> shape) {
   const ModelPositions asked = make_positions(request);
-  const Ids given = with_decoded(request, asked, 0), found = found_ids(given, values, shape),
-            right = with_decoded(request, asked, found.tokens);
+  const PositionSet found = found_ids(asked.positions, values, shape),
+                    right = with_decoded(request, asked, found.tokens);
   IdsCheck check;
-  std::int64_t last = -1;
-  for_each_seen(request, found, right.axes, [&](std::int64_t axis, std::int64_t row, std::int64_t token) {
-    const double is = found.at(axis, row, token), wanted = right.at(axis, row, token);
-    check.tokens += axis == 0 ? 1 : 0;
-    if (is == wanted || std::exchange(last, row * found.tokens + token) == row * found.tokens + token) return true;
+  bool is_counted = false;  // on an axis before
+  for_each_seen(request, found, right.axes, [&](std::size_t axis, std::size_t row, std::size_t token) {
+    const double is = found.value(axis, row, token), wanted = right.value(axis, row, token);
+    if (axis == 0) ++check.tokens, is_counted = false;
+    if (is == wanted || is_counted) return true;
+    is_counted = true;
     if (check.off++ > 0) return true;
-    check.axis = static_cast<int>(axis), check.row = static_cast<int>(row), check.token = token;
+    check.axis = static_cast<int>(axis), check.row = static_cast<int>(row);
+    check.token = static_cast<std::int64_t>(token);
     check.found = is, check.asked = wanted;
     return true;
   });
