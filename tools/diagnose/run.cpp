@@ -41,10 +41,8 @@ struct Kept {
   std::int64_t slot = -1;
 };
 
-bool is_listed(const std::vector<std::int64_t>& list, std::size_t token) { return !list.empty() && list[token] != 0; }
-
 Kept token_of(const RunStep& step, std::size_t token) {
-  Kept one{.draft = is_listed(step.drafts, token)};
+  Kept one{.draft = !step.drafts.empty() && step.drafts[token] != 0};
   one.last = one.most = step.positions[0][token];
   for (const std::vector<double>& axis : step.positions) {
     one.word = one.word && axis[token] == one.last;
@@ -65,8 +63,8 @@ class Sequences {
       check.continued += first && !fresh ? 1 : 0;
       Kept one = token_of(step, token);
       std::optional<RunFault> fault;
-      if (!fresh) fault = first ? find_in_next_step(number, one) : find_in_step(own.back(), one);
-      if (!fault) fault = find_overwritten(number, one);
+      if (!fresh) fault = first ? find_in_next_step(number, own, one) : find_in_step(own.back(), one);
+      if (!fault) fault = find_overwritten(number, own, one);
       if (fault && faulty_.insert(number).second) {
         fault->step = step.name, fault->sequence = number, fault->token = static_cast<std::int64_t>(token);
         check.faults.push_back(*fault);
@@ -83,8 +81,7 @@ class Sequences {
   static double next(std::span<const Kept> own) { return own.empty() ? 0 : own.back().most + 1; }
 
   // Drafts at the end of the previous step are dropped until the position follows the last token that is left.
-  std::optional<RunFault> find_in_next_step(std::int64_t number, const Kept& one) {
-    std::vector<Kept>& own = kept_[number];
+  std::optional<RunFault> find_in_next_step(std::int64_t number, std::vector<Kept>& own, const Kept& one) const {
     std::span<const Kept> without = own;
     while (one.last < next(without) && without.size() > 1 && without.back().draft)
       without = without.first(without.size() - 1);
@@ -125,14 +122,12 @@ class Sequences {
     return fault;
   }
 
-  std::optional<RunFault> find_overwritten(std::int64_t number, const Kept& one) {
-    const std::vector<Kept>& own = kept_[number];
+  std::optional<RunFault> find_overwritten(std::int64_t number, std::span<const Kept> own, const Kept& one) const {
     const auto holder = holders_.find({number, one.slot});
     if (holder == holders_.end() || holder->second >= own.size()) return std::nullopt;
     const Kept& same = own[holder->second];
     if (same.slot != one.slot) return std::nullopt;
-    const auto slot = static_cast<double>(one.slot);
-    return RunFault{.cause = RunCause::overwrites, .found = slot, .asked = same.last};
+    return RunFault{.cause = RunCause::overwrites, .found = static_cast<double>(one.slot), .asked = same.last};
   }
 
   std::map<std::int64_t, std::vector<Kept>> kept_;
@@ -153,22 +148,21 @@ std::pair<std::int64_t, std::string> order_of(const std::filesystem::path& file)
 
 RunStep read_step(const std::filesystem::path& path) {
   RunStep step{.name = files::path_text(path.filename()), .positions = {}};
+  const std::map<std::string, std::vector<std::int64_t>*> lists = {
+      {"sequences", &step.sequences}, {"drafts", &step.drafts}, {"slots", &step.slots}};
   files::InputTensors file(path);
-  const bool npy = file.format() == files::Format::npy;
   for (const TensorInfo& info : std::vector(file.infos())) {
-    if (!npy && info.name != "positions" && info.name != "sequences" && info.name != "drafts" && info.name != "slots")
-      continue;
-    const auto [values, shape] = tools::reals_of(file.read(info.name), step.name, npy ? "positions" : info.name);
-    if (npy || info.name == "positions") {
-      const std::int64_t tokens = shape.empty() ? 1 : shape.back();
-      for (std::int64_t first = 0; tokens > 0 && first < std::ssize(values); first += tokens)
-        step.positions.emplace_back(values.begin() + first, values.begin() + first + tokens);
+    const std::string name = file.format() == files::Format::npy ? "positions" : info.name;
+    const auto list = lists.find(name);
+    if (name != "positions" && list == lists.end()) continue;
+    const auto [values, shape] = tools::reals_of(file.read(info.name), step.name, name);
+    if (list != lists.end()) {
+      list->second->assign(values.begin(), values.end());
       continue;
     }
-    std::vector<std::int64_t>& list = info.name == "sequences" ? step.sequences
-                                      : info.name == "drafts"  ? step.drafts
-                                                               : step.slots;
-    list.assign(values.begin(), values.end());
+    const std::int64_t tokens = shape.empty() ? 1 : shape.back();
+    for (std::int64_t first = 0; tokens > 0 && first < std::ssize(values); first += tokens)
+      step.positions.emplace_back(values.begin() + first, values.begin() + first + tokens);
   }
   if (step.positions.empty())
     fail(Code::TENSOR, "check", "a step of a run must hold positions, [tokens] or [axes, tokens], but ",

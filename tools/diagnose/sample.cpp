@@ -24,28 +24,25 @@ bool is_finite(std::span<const double> values) {
   return std::ranges::all_of(values, [](double value) { return std::isfinite(value); });
 }
 
-struct Storage {
-  const char* name;
-  double (*rounded)(double);
-  double unit;
-  double least;
-};
 constexpr std::array<Storage, 4> storages = {{
-    {"bf16", [](double value) -> double { return to_float(to_bf16(static_cast<float>(value))); }, 0x1p-8, 0x1p-133},
-    {"f16", [](double value) -> double { return to_float(to_f16(static_cast<float>(value))); }, 0x1p-11, 0x1p-24},
-    {"f32", [](double value) -> double { return static_cast<float>(value); }, 0x1p-24, 0x1p-149},
-    {"f64", [](double value) { return value; }, 0x1p-53, 0x1p-1074},
+    {ElementType::bf16, "bf16", [](double value) -> double { return to_float(to_bf16(static_cast<float>(value))); },
+     0x1p-8, 0x1p-133},
+    {ElementType::f16, "f16", [](double value) -> double { return to_float(to_f16(static_cast<float>(value))); },
+     0x1p-11, 0x1p-24},
+    {ElementType::f32, "f32", [](double value) -> double { return static_cast<float>(value); }, 0x1p-24, 0x1p-149},
+    {ElementType::f64, "f64", [](double value) { return value; }, 0x1p-53, 0x1p-1074},
 }};
 
-// A bf16 tensor is often saved as f32: the values tell what they were rounded to.
-const Storage& coarsest(std::span<const double> values) {
+}  // namespace
+
+const Storage& storage_of(ElementType type) noexcept { return *std::ranges::find(storages, type, &Storage::type); }
+
+const Storage& coarsest(std::span<const double> values) noexcept {
   return *std::ranges::find_if(storages, [&](const Storage& storage) {
     return std::ranges::all_of(values,
                                [&](double value) { return !std::isfinite(value) || storage.rounded(value) == value; });
   });
 }
-
-}  // namespace
 
 void bring_near_1(Sample& sample) {
   double largest = 0;

@@ -102,6 +102,18 @@ void bring_near_1(Sample&);
 // A sample of the heads of a subject, as given. Elements that other ropes turned are left as they were before.
 Sample sample_of(const Tensor& before, const Tensor& after, const Subject&);
 
+// A float type in which elements are stored. unit: its unit roundoff. least: the smallest step of its subnormal
+// numbers.
+struct Storage {
+  ElementType type;
+  const char* name;
+  double (*rounded)(double);
+  double unit, least;
+};
+const Storage& storage_of(ElementType) noexcept;
+// The coarsest type that holds all finite values exactly: a bf16 tensor is often saved as f32.
+const Storage& coarsest(std::span<const double>) noexcept;
+
 Finding find_not_finite(const Sample&, const Layout&);  // the first element that is not
 // The coarsest type of that unit: "bf16".
 const char* type_of(double unit) noexcept;

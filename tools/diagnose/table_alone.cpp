@@ -25,7 +25,7 @@ struct EngineTable {
   int pairs = 0, copies = 1;
   bool halves = true;
   std::vector<double> cos = {}, sin = {};
-  double unit = 0x1p-24;  // the rounding of the type in which they are stored
+  double unit = 0x1p-24;  // the rounding of the type in which they are stored, at least that of float32
 
   std::size_t at(std::int64_t row, int pair, int copy) const {
     const int column = copies == 1 || halves ? pair + copy * pairs : 2 * pair + copy;
@@ -46,8 +46,7 @@ std::vector<double> read_table(const Tensor& tensor, const char* what, EngineTab
   }
   table.rows = shape[0];
   table.pairs = static_cast<int>(shape[1]);
-  if (tensor.type == ElementType::f16 || tensor.type == ElementType::bf16)
-    table.unit = tensor.type == ElementType::f16 ? 0x1p-11 : 0x1p-8;
+  table.unit = std::max(table.unit, storage_of(tensor.type).unit);
   std::vector<double> values = files::numbers_of(tensor);
   const auto odd = std::ranges::find_if_not(values, [](double value) { return std::isfinite(value); });
   if (odd != values.end()) {
@@ -206,16 +205,6 @@ Diagnosis explain(const Question& question, const EngineTable& table, int copy) 
   return found;
 }
 
-// The 16-bit type that holds all values exactly, if they are as asked but for its rounding. is_right: whether every
-// value is within this rounding.
-std::optional<Precision> coarse_type(std::span<const double> values, const std::function<bool(double unit)>& is_right) {
-  const auto is_f16 = [](double value) { return to_float(to_f16(static_cast<float>(value))) == value; };
-  const auto is_bf16 = [](double value) { return to_float(to_bf16(static_cast<float>(value))) == value; };
-  if (std::ranges::all_of(values, is_f16) && is_right(0x1p-11)) return Precision::f16;
-  if (std::ranges::all_of(values, is_bf16) && is_right(0x1p-8)) return Precision::bf16;
-  return std::nullopt;
-}
-
 void conclude(NamedCheck& one, Finding found) {
   one.diagnosis.verdict = found.verdict;
   one.diagnosis.found = {std::move(found)};
@@ -235,21 +224,21 @@ NamedCheck outcome_of(const Held& held) {
 NamedCheck judge(const Question& question, const EngineTable& table) {
   const Held held = hold(question, table, table.unit);
   NamedCheck one = outcome_of(held);
-  if (one.checked.equal && !held.checked.moves) {
-    one.outcome = Outcome::undecided;
-    one.remarks = {finding(Cause::at_position_0)};
-  }
   if (table.copies == 2) one.note = table.halves ? "each value twice, in halves" : "each value twice, side by side";
   if (one.checked.equal && table.copies == 2 && !table.halves && question.used.rope.pairing == Pairing::half) {
     one.outcome = Outcome::differs;
     conclude(one, finding(Cause::table_of_other_pairing,
                           {{"found", name(Pairing::half)}, {"table", name(Pairing::interleaved)}}));
+  } else if (one.checked.equal && !held.checked.moves) {
+    one.outcome = Outcome::undecided;
+    one.remarks = {finding(Cause::at_position_0)};
   }
   if (one.checked.equal) return one;
   std::vector<double> all = table.cos;
   all.insert(all.end(), table.sin.begin(), table.sin.end());
-  if (const auto type = coarse_type(all, [&](double unit) { return hold(question, table, unit).off == 0; })) {
-    conclude(one, finding(Cause::coarse_table, {{"type", name(*type)}}));
+  const Storage& type = coarsest(all);
+  if (type.unit > storage_of(ElementType::f32).unit && hold(question, table, type.unit).off == 0) {
+    conclude(one, finding(Cause::coarse_table, {{"type", type.name}}));
     return one;
   }
   if (table.copies == 2 && held.wrong[0] != held.wrong[1])
@@ -319,9 +308,7 @@ CheckResult best_of(const Request& request, int pairs, const std::function<Named
     best.outcome = Outcome::undecided;
     best.remarks = {finding(Cause::open_rope, {{"rope", best.rope}})};
   }
-  const std::string note = best.note;
   say(best);
-  best.note = note;
   return {{best}, {{best}, combine({best})}, {}};
 }
 
