@@ -52,11 +52,11 @@ bool are_equal(const TensorInfo& first, Bytes one, const TensorInfo& second, Byt
   return std::ranges::equal(a, b, [&](double x, double y) { return std::abs(x - y) <= unit * std::abs(x) + 0x1p-24; });
 }
 
-std::string names_of(const std::vector<const ComparedTensor*>& tensors) {
+std::string first_of(const std::vector<std::string>& names) {
   constexpr std::size_t most = 4;
   std::string text;
-  for (std::size_t i = 0; i < std::min(most, tensors.size()); ++i) text += (i == 0 ? "" : ", ") + tensors[i]->name;
-  return text + (tensors.size() > most ? " and " + std::to_string(tensors.size() - most) + " more" : "");
+  for (std::size_t i = 0; i < std::min(most, names.size()); ++i) text += (i == 0 ? "" : ", ") + names[i];
+  return text + (names.size() > most ? " and " + std::to_string(names.size() - most) + " more" : "");
 }
 
 }  // namespace
@@ -76,14 +76,14 @@ ComparedCheckpoints compare_checkpoints(const std::filesystem::path& first, cons
   std::map<std::string, Place> others = tensors_of(shards);
   std::map<std::string, const TensorPlan*> planned;
   for (const TensorPlan& one : plan.tensors) planned[one.shown.info.name] = &one;
-  bool all_same = true, all_reordered = true, rest = true;
+  bool all_same = true, all_reordered = true;
   for (const auto& entry : tensors_of(plan.folder.shards)) {
-    const std::string& tensor = entry.first;
     const Place& place = entry.second;
-    ComparedTensor one{tensor};
-    const auto other = others.extract(tensor);
-    const auto change = planned.find(tensor);
+    ComparedTensor one{entry.first};
+    const auto other = others.extract(entry.first);
+    const auto change = planned.find(entry.first);
     const bool moves = change != planned.end();
+    if (moves) one.what = change->second->shown.what;
     bool same = false, reordered = false;
     if (other.empty()) {
       one.order = RowOrder::missing;
@@ -94,34 +94,22 @@ ComparedCheckpoints compare_checkpoints(const std::filesystem::path& first, cons
         return are_equal(place.info(), bytes, other.mapped().info(), after);
       };
       same = is_it(before);
-      reordered = moves && is_it(changed(place.info(), change->second->change, before));
+      reordered = moves ? is_it(changed(place.info(), change->second->change, before)) : same;
       one.order = same ? RowOrder::same : reordered ? RowOrder::reordered : RowOrder::other;
       if (moves && !same && !reordered && is_it(changed(place.info(), inverse(change->second->change), before)))
         one.order = RowOrder::reordered_back;
     }
-    if (moves) {
-      one.what = change->second->shown.what;
-      all_same = all_same && same;
-      all_reordered = all_reordered && reordered;
-    }
-    rest = rest && (moves || same);
+    all_same = all_same && same;
+    all_reordered = all_reordered && reordered;
     result.same_others += !moves && same ? 1 : 0;
     if (moves || !same) result.tensors.push_back(std::move(one));
   }
   for (const auto& [tensor, place] : others) result.tensors.push_back({tensor, "", RowOrder::missing});
-  if (rest && others.empty() && (all_same || all_reordered))
-    result.order = all_same ? RowOrder::same : RowOrder::reordered;
+  if (others.empty() && (all_same || all_reordered)) result.order = all_same ? RowOrder::same : RowOrder::reordered;
   return result;
 }
 
 std::string ComparedCheckpoints::sentence() const {
-  const auto in = [&](RowOrder wanted, bool of_q_or_k) {
-    std::vector<const ComparedTensor*> found;
-    for (const ComparedTensor& one : tensors) {
-      if (one.order == wanted && !one.what.empty() == of_q_or_k) found.push_back(&one);
-    }
-    return found;
-  };
   const std::string other = detail::familiar(to), to_other = detail::familiar(from) + (" to " + other);
   if (order == RowOrder::same) return "all " + std::to_string(tensors.size() + same_others) + " tensors are the same";
   if (order == RowOrder::reordered) {
@@ -142,9 +130,12 @@ std::string ComparedCheckpoints::sentence() const {
                 {RowOrder::missing, true, "in one of the two only"},
                 {RowOrder::missing, false, "in one of the two only"}};
   for (const auto& [which, of_q_or_k, words] : groups) {
-    const std::vector<const ComparedTensor*> found = in(which, of_q_or_k);
-    if (!found.empty())
-      text += (text.empty() ? "" : "; ") + std::to_string(found.size()) + " " + words + ": " + names_of(found);
+    std::vector<std::string> names;
+    for (const ComparedTensor& one : tensors) {
+      if (one.order == which && !one.what.empty() == of_q_or_k) names.push_back(one.name);
+    }
+    if (!names.empty())
+      text += (text.empty() ? "" : "; ") + std::to_string(names.size()) + " " + words + ": " + first_of(names);
   }
   return text;
 }
