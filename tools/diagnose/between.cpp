@@ -32,10 +32,9 @@ Finding explain_difference(Diagnosis& one, const Sample& sample, const Subject& 
   for (std::int64_t t = 0; t < tokens; t += std::max<std::int64_t>(1, tokens / 64)) some.push_back(t);
   Subject at_0 = subject;
   at_0.layout = reading.word;
-  at_0.positions = PositionSet{};
-  at_0.positions->axes = subject.used->rope.axes();
-  at_0.positions->tokens = std::ssize(some);
-  at_0.positions->reals.assign(static_cast<std::size_t>(at_0.positions->axes) * some.size(), 0.0);
+  const int axes = subject.used->rope.axes();
+  std::vector<double> zeros(static_cast<std::size_t>(axes) * some.size(), 0);
+  at_0.positions = PositionSet{.reals = std::move(zeros), .axes = axes, .tokens = std::ssize(some)};
   Bounds both = sample.loosened();
   both.unit = sample.unit + sample.before_unit;
   const Answer further = answer_as_one(sample.part(reading, 1, some).within(both), at_0);

@@ -99,10 +99,9 @@ double residual_of_map(const Sample& sample, const Layout& layout, const Block& 
 
 std::string entry_text(const Entry& entry) {
   std::string text;
-  for (const auto& [weight, word] : {std::pair(entry[0], "c"), {entry[1], "s"}, {entry[2], ""}}) {
+  for (const auto& [weight, name] : {std::pair(entry[0], std::string("c")), {entry[1], "s"}, {entry[2], ""}}) {
     if (std::abs(weight) < 0.005) continue;
     const double size = std::abs(weight), part = 1 / size;
-    const std::string name = word;
     text += weight < 0 ? (text.empty() ? "-" : " - ") : text.empty() ? "" : " + ";
     if (name.empty()) {
       text += detail::significant(size, 2);

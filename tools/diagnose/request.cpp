@@ -24,8 +24,8 @@ std::vector<std::string> common_names(const std::vector<TensorInfo>& before, con
   std::vector<std::string> names;
   for (const char* name : {"q", "k", "v"}) {
     const TensorInfo *one = find(before, name), *other = find(after, name);
-    const bool of_value = *name == 'v', like = one != nullptr && other != nullptr && one->shape == other->shape;
-    if (of_value ? with_value && like && !names.empty() : one != nullptr && other != nullptr) names.emplace_back(name);
+    if (one == nullptr || other == nullptr) continue;
+    if (*name != 'v' || (with_value && !names.empty() && one->shape == other->shape)) names.emplace_back(name);
   }
   if (!names.empty()) return names;
   for (const TensorInfo& info : before) {
@@ -369,9 +369,9 @@ void add_blocks(const Call& call, const std::vector<const TensorPair*>& pairs, c
     std::vector<NamedCheck> found = for_each_pair(call, pairs, block);
     for (std::size_t i = 0; i < pairs.size(); ++i) {
       if (call.request.rope && found[i].diagnosis.verdict == Verdict::not_rotated) {
-        const Number elements[] = {{"first", number(used->first)},
-                                   {"last", number(used->first + used->rope.rotary_dim - 1)}};
-        worst[i].remarks.push_back(finding(Cause::still_block, {elements[0], elements[1]}));
+        const int last = used->first + used->rope.rotary_dim - 1;
+        worst[i].remarks.push_back(
+            finding(Cause::still_block, {{"first", number(used->first)}, {"last", number(last)}}));
         continue;
       }
       name_block(found[i], *used);

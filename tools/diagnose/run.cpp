@@ -140,10 +140,7 @@ class Sequences {
 std::pair<std::int64_t, std::string> order_of(const std::filesystem::path& file) {
   const std::string name = files::path_text(file.filename());
   const std::size_t begin = name.find_first_of("0123456789");
-  const std::size_t end = begin == std::string::npos ? begin : name.find_first_not_of("0123456789", begin);
-  const std::string digits =
-      begin == std::string::npos ? "0" : name.substr(begin, std::min<std::size_t>(end - begin, 18));
-  return {std::stoll(digits), name};
+  return {begin == std::string::npos ? 0 : std::stoll(name.substr(begin, 18)), name};  // 18 digits fit 64 bits
 }
 
 RunStep read_step(const std::filesystem::path& path) {

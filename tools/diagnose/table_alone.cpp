@@ -122,9 +122,8 @@ struct Held {
   double found = 0, asked = 0;     // the first entry that is off
 };
 
-using Entry = decltype(Checked::first)::value_type;  // token: the row
-
-void add(Held& held, double found, double asked, double allowed, int copy, const Entry& place) {
+// place.token is the row.
+void add(Held& held, double found, double asked, double allowed, int copy, const ElementIndex& place) {
   Checked& checked = held.checked;
   const double off = std::abs(found - asked);
   ++held.all;
