@@ -92,22 +92,21 @@ void undo_query_factor(Around& around, const Layout& layout, const Subject& subj
 // Neither depends on the angles. An element that does not rotate is a pair with itself.
 struct Sizes {
   std::vector<std::array<int, 2>> from, to;  // the elements of each pair, before and after
-  std::vector<double> factors;               // the squared attention factor
-  Sizes(const Asked& asked, int head_dim) {
+  double factor;                             // the squared attention factor
+  Sizes(const Asked& asked, int head_dim) : factor(square(asked.motion.factor)) {
     for (int pair = 0; pair < asked.block.pairs; ++pair) {
       from.push_back(asked.block.input(pair));
       to.push_back(asked.block.output(pair));
-      factors.push_back(square(asked.motion.factor));
     }
     for (int element = 0; element < head_dim; ++element) {
       if (element >= asked.block.first && element < asked.block.first + asked.block.rotary_dim()) continue;
       from.push_back({element, element});
       to.push_back({element, element});
-      factors.push_back(0.5);  // pair_of() has the element twice
     }
   }
+  bool is_alone(std::size_t pair) const { return from[pair][0] == from[pair][1]; }
   double of_pair(std::span<const double> head, std::size_t pair) const {
-    return factors[pair] * std::norm(pair_of(head, from[pair]));
+    return (is_alone(pair) ? 0.5 : factor) * std::norm(pair_of(head, from[pair]));  // 0.5: it is there twice
   }
   double of_head(std::span<const double> head, double epsilon) const {
     double sum = 0;
@@ -141,8 +140,8 @@ std::optional<Sample> without_norm_behind(const Sample& sample, const Reading& r
       const double size = sizes.of_head(x, epsilon);
       for (std::size_t pair = 0; pair < weights.size(); ++pair) {
         const Complex after = pair_of(y, sizes.to[pair]);
-        const bool alone = sizes.to[pair][0] == sizes.to[pair][1];
-        weights[pair].add(square(after.real()), alone ? 0 : square(after.imag()), sizes.of_pair(x, pair) / size);
+        const double second = sizes.is_alone(pair) ? 0 : square(after.imag());
+        weights[pair].add(square(after.real()), second, sizes.of_pair(x, pair) / size);
       }
     });
     double off = 0, all = 0;

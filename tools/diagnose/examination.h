@@ -183,7 +183,7 @@ Diagnosis diagnose(const Around&, const Subject&, const std::vector<Compared>& k
 Power power_of(const Turns&, const Asked&, bool pairing_shows, const std::vector<const ModelRope*>& others);
 Power common_power(const std::vector<NamedCheck>&);  // the faults that each of them would show
 
-// The largest relative residual of a trial of these two; a wrong trial leaves nearly 1.
+// The largest relative residual of a composite or a map that explains the data; a wrong one leaves nearly 1.
 inline constexpr double explains = 0.02;
 // A fault after which no pairing keeps the norms, where one is known.
 void examine_composites(Examination&);

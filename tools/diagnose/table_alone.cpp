@@ -36,9 +36,8 @@ struct EngineTable {
 std::vector<double> read_table(const Tensor& tensor, const char* what, EngineTable& table) {
   if (!is_float(tensor.type))
     fail(Code::DTYPE, "check", what, " must be F64, F32, F16 or BF16 but is ", name(tensor.type));
-  const auto first = std::ranges::find_if(tensor.shape, [](std::int64_t size) { return size != 1; });
-  const std::vector<std::int64_t> shape(
-      std::min(first, tensor.shape.end() - std::min<std::ptrdiff_t>(2, std::ssize(tensor.shape))), tensor.shape.end());
+  std::vector<std::int64_t> shape = tensor.shape;
+  while (shape.size() > 2 && shape.front() == 1) shape.erase(shape.begin());
   const bool fits = shape.size() == 2 && shape[0] > 0 && shape[1] > 0 && shape[1] <= 1 << 16;
   if (!fits || (table.rows != 0 && (shape[0] != table.rows || shape[1] != table.pairs))) {
     fail(Code::SHAPE, "check", what, " must be [rows, pairs] or [rows, 2 pairs], cos and sin alike, but is ",

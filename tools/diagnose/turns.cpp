@@ -51,8 +51,6 @@ using Rounding = double (*)(double);
 
 double exactly(double value) { return value; }
 double to_f32(double value) { return static_cast<float>(value); }
-double to_half(double value) { return to_float(to_f16(static_cast<float>(value))); }
-double to_brain(double value) { return to_float(to_bf16(static_cast<float>(value))); }
 template <double (*to_whole)(double)>
 double to_tf32(double value) {
   if (value == 0) return 0;
@@ -73,8 +71,9 @@ struct Hypothesis {
 std::vector<Hypothesis> coarse_hypotheses(const Hypothesis& fine, double unit) {
   std::vector<Hypothesis> list;
   for (const Precision type : {Precision::f16, Precision::bf16}) {
-    const Rounding of = type == Precision::f16 ? to_half : to_brain;
-    const bool finer = type == Precision::f16 && unit > 0x1p-11;  // than the tensor: only its angles leave a trace
+    const Storage& storage = storage_of(type == Precision::f16 ? ElementType::f16 : ElementType::bf16);
+    const Rounding of = storage.rounded;
+    const bool finer = type == Precision::f16 && unit > storage.unit;  // than the tensor: only its angles leave a trace
     if (!finer) {
       list.push_back({type, Cause::coarse_table, fine.position, fine.speed, fine.product, of, false});
     }
