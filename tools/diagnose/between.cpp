@@ -124,7 +124,6 @@ NamedCheck judge_between(const TensorPair& pair, const Subject& subject, std::op
   return result;
 }
 
-// Another order of elements keeps the scores if q and k have the same one; a tensor alone is then undecided.
 void settle_orders(std::vector<NamedCheck>& tensors) {
   for (NamedCheck& one : tensors) {
     const Role role = tools::role_of(one.name);
