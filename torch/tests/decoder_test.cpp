@@ -243,7 +243,7 @@ TEST(Decoder, AWindowGivesAScalingItsOwnLength) {
 
 TEST(Decoder, RefusesWindowsThatCannotBe) {
   const auto cache = [](const DecoderConfig& config, rotary::SlidingWindow window) {
-    return [=] { DecoderCache cache(config, 0, window); };
+    return [=] { DecoderCache(config, 0, window); };
   };
   DecoderConfig narrow = tiny();
   narrow.windows = {0, 6};
