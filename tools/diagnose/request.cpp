@@ -380,9 +380,10 @@ void add_blocks(const Call& call, const std::vector<const TensorPair*>& pairs, c
   }
 }
 
-// Adds a fault that other layers of the model or other tensors of the file explain.
-void find_layers(const Request& request, const tools::Subject& question, const std::vector<TensorPair>& pairs,
-                 const TensorPair& pair, NamedDiagnosis& one) {
+// Adds a fault that other layers of the model or other tensors of the file explain. by: the subject by which the tensor
+// was examined.
+void find_layers(const Request& request, const tools::Subject& question, const Subject& by,
+                 const std::vector<TensorPair>& pairs, const TensorPair& pair, NamedDiagnosis& one) {
   const Verdict verdict = one.diagnosis.verdict;
   if (!request.model || request.rotated || verdict == Verdict::as_configured) return;
   if (question.rivals.size() > 1 || !question.turns || pair.after.shape.empty()) return;
@@ -403,20 +404,14 @@ void find_layers(const Request& request, const tools::Subject& question, const s
     } catch (const Error&) {  // the positions are those of another rope's axes
     }
   }
+  if (verdict != Verdict::cannot_tell || pairs.size() > 64) return;
+  const Subject subject = of_tensor(by, pair);
   for (const TensorPair& other : pairs) {
-    const bool may_be = &other != &pair && pairs.size() <= 64 && other.before.shape == pair.before.shape;
-    if (verdict != Verdict::cannot_tell || !may_be) continue;
-    for (const Subject& by : subjects_of(request, question, false)) {
-      const Subject subject = of_tensor(by, pair);
-      const Sample sample = sample_as_given(other.before, pair.after, subject.head_dim_of(pair.before));
-      try {
-        if (!compare(sample, plausible_readings(sample, subject).front(), subject, {}).checked.equal) continue;
-      } catch (const Error&) {  // the positions are those of another rope's axes
-        continue;
-      }
-      one.diagnosis = {Verdict::layout, {finding(Cause::another_tensor, {{"other", other.name}})}};
-      return;
-    }
+    if (&other == &pair || other.before.shape != pair.before.shape) continue;
+    const Sample sample = sample_as_given(other.before, pair.after, subject.head_dim_of(pair.before));
+    if (!compare(sample, plausible_readings(sample, subject).front(), subject, {}).checked.equal) continue;
+    one.diagnosis = {Verdict::layout, {finding(Cause::another_tensor, {{"other", other.name}})}};
+    return;
   }
 }
 
@@ -463,7 +458,7 @@ std::vector<NamedCheck> answers(Call& call, const std::vector<TensorPair>& pairs
       const std::size_t at = question.tensors[i];
       best[i].layer = questions[at].layer;
       best[i].rope = !question.turns ? "" : rope_text(request, by->used);
-      find_layers(request, question, pairs, pairs[at], best[i]);
+      find_layers(request, question, *by, pairs, pairs[at], best[i]);
       call.finish(best[i], open);
       results[at] = std::move(best[i]);
     }

@@ -130,6 +130,17 @@ TEST_P(Around, OtherRopesDoNotDisturb) {
   expect(check(request, "q", x, placed(1), GetParam()), Outcome::differs, Cause::offset);
   expect(check(request, "layers.0.q", x, placed(0), GetParam()), Outcome::equal);
   expect(check(request, "layers.0.q", x, placed(1), GetParam()), Outcome::differs, Cause::offset);
+
+  // Two tensors that no rotation explains are compared with each other, by the tower's rope alone.
+  const Data other =
+      changed(x, GetParam(), [](double, int t, int h, int d) { return std::cos(7 * t + 13 * h + d * d); });
+  const Tensor before = tensor_of(x, GetParam(), "bthd", ""), after = tensor_of(other, GetParam(), "bthd", "");
+  for (const int head_dim : {64, 256}) {
+    model.ropes[0].rope.head_dim = model.ropes[0].rope.rotary_dim = head_dim;
+    const CheckResult both = diagnose::check(request_of(model, given), {{"vision_tower.layers.0.q", before, after},
+                                                                        {"vision_tower.layers.0.k", before, after}});
+    expect(both, Outcome::differs, Cause::norms);
+  }
 }
 
 // In 16 bits the slow pairs of the width axis turn by less than their rounding, so they do not show its positions.
