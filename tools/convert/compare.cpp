@@ -5,6 +5,7 @@
 
 #include "plan.h"
 #include "tensors/formats.h"
+#include "values/dtypes.h"
 #include "values/names.h"
 
 namespace rotary {
@@ -24,30 +25,30 @@ Plan plan_of(const std::filesystem::path& folder, std::optional<Pairing> from) {
   return make_plan(folder, Pairing::half, from);
 }
 
-struct Place {
+struct StoredTensor {
   const Shard* shard = nullptr;
   std::size_t entry = 0;
   const TensorInfo& info() const { return shard->entries()[entry].info; }
 };
 
-std::map<std::string, Place> tensors_of(const std::vector<Shard>& shards) {
-  std::map<std::string, Place> places;
+std::map<std::string, StoredTensor> tensors_of(const std::vector<Shard>& shards) {
+  std::map<std::string, StoredTensor> places;
   for (const Shard& shard : shards) {
     for (std::size_t i = 0; i < shard.entries().size(); ++i) places[shard.entries()[i].info.name] = {&shard, i};
   }
   return places;
 }
 
+// The unit roundoff of a float type; f64 counts as f32.
 double unit_of(ElementType type) {
-  return type == ElementType::bf16 ? 0x1p-8 : type == ElementType::f16 ? 0x1p-11 : 0x1p-24;
+  return std::ldexp(1, -detail::storage_type(dtype_of(type).value_or(DType::f32)).digits);
 }
 
-bool are_equal(const TensorInfo& first, Bytes one, const TensorInfo& second, Bytes other) {
+bool are_equal(const TensorInfo& first, const Bytes& one, const TensorInfo& second, const Bytes& other) {
   if (first.shape != second.shape) return false;
   if (first.type == second.type) return one == other;
   if (!is_float(first.type) || !is_float(second.type)) return false;
-  const std::vector<double> a = files::numbers_of({first, std::move(one)}),
-                            b = files::numbers_of({second, std::move(other)});
+  const std::vector<double> a = files::numbers_of({first, one}), b = files::numbers_of({second, other});
   const double unit = std::max(unit_of(first.type), unit_of(second.type));
   return std::ranges::equal(a, b, [&](double x, double y) { return std::abs(x - y) <= unit * std::abs(x) + 0x1p-24; });
 }
@@ -73,12 +74,12 @@ ComparedCheckpoints compare_checkpoints(const std::filesystem::path& first, cons
     shards.push_back(open_shard(second));
   }
   ComparedCheckpoints result{.from = plan.from, .to = plan.to};
-  std::map<std::string, Place> others = tensors_of(shards);
+  std::map<std::string, StoredTensor> others = tensors_of(shards);
   std::map<std::string, const TensorPlan*> planned;
   for (const TensorPlan& one : plan.tensors) planned[one.shown.info.name] = &one;
   bool all_same = true, all_reordered = true;
   for (const auto& entry : tensors_of(plan.folder.shards)) {
-    const Place& place = entry.second;
+    const StoredTensor& place = entry.second;
     ComparedTensor one{entry.first};
     const auto other = others.extract(entry.first);
     const auto change = planned.find(entry.first);

@@ -268,7 +268,8 @@ NamedCheck judge_still(const TensorPair& pair, const Subject& subject, std::opti
   NamedCheck result{{pair.name, {}}, compare_rows(around.as_asked, reading.layout, {}, {}, tolerance).checked};
   result.checked.layout = reading.word;
   Finding found = finding(Cause::not_to_rotate, {reason});
-  const bool is_still = compare_rows(sample, reading.layout, {}, {}, tolerance).checked.equal;
+  const bool is_still =
+      around.fault ? compare_rows(sample, reading.layout, {}, {}, tolerance).checked.equal : result.checked.equal;
   if (is_still) {
     result.diagnosis.facts.layout = reading.word;
     result.diagnosis.verdict = around.fault ? around.fault->verdict : Verdict::as_configured;

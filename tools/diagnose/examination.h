@@ -41,7 +41,8 @@ struct Around {
   Sample as_asked;                    // the steps that the model asks are undone
   Sample as_found;                    // the steps that the data show are undone
   std::vector<Finding> remarks = {};  // the steps that are as the model asks
-  std::optional<Finding> fault = {};  // a step that is not as the model asks
+  // A step that is not as the model asks. Without one both samples have the same elements.
+  std::optional<Finding> fault = {};
   std::optional<Finding> open = {};   // a step that the data lack; the model may do it after the dump
 };
 Around without_steps_around(const Sample&, const Subject&);

@@ -220,8 +220,8 @@ void take_explanation(Examination& exam, const Explanation& explained, const Ask
 bool explain_by_candidates(Examination& exam, const Asked& asked) {
   Candidates list;
   for (auto* add : {add_turned, add_rows_of_heads, add_axes, add_offsets, add_ropes}) {
-    const bool is_rival = add == add_offsets || add == add_ropes;  // tried although the asked motion holds
-    if (add == add_offsets ? asked.fit.holds : !asked.fit.holds || is_rival) add(list, asked);
+    const bool is_asked = add == add_offsets ? asked.fit.holds : add == add_ropes || !asked.fit.holds;
+    if (is_asked) add(list, asked);
   }
   if (!asked.fit.holds) add_measured_axes(list, asked, exam.turns);
   const Candidate* best = nullptr;
