@@ -104,7 +104,7 @@ Rope rope_of(const rotary_rope& r) {
   rope.xpos = {r.xpos_scale, r.xpos_center, r.xpos_reciprocal != 0};
   rope.multiplier = list_of(r.multiplier, pairs);
   rope.attention_factor = given_of(r.attention_factor);
-  int left = scaling_constants.index("frequencies", "scaling", r.scaling);
+  int left = scaling_constants.index("frequencies", r.scaling, "scaling");
   scalings::for_each_scaling([&](const auto& scaling) {
     if (left-- == 0) rope.scaling = scaling;
   });
@@ -117,7 +117,7 @@ Rope rope_of(const rotary_rope& r) {
 }
 
 Positions positions_of(const char* operation, const rotary_positions& p) {
-  position_constants.index(operation, "the type of positions", p.type);
+  position_constants.index(operation, p.type, "the type of positions");
   if (p.type == ROTARY_RUN) {
     if (p.batch == 1 && p.axes == 1) return positions(p.first, p.tokens);
     fail(Code::SHAPE, operation, "a run of positions must have one batch row and one axis");

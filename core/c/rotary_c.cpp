@@ -71,7 +71,7 @@ struct Operand {
 
 Operand operand(const char* operation, const char* name, const rotary_heads* given) {
   const rotary_heads x = read(operation, name, given);
-  const auto dtype = dtype_constants.as<DType>(operation, "dtype", x.dtype);
+  const auto dtype = dtype_constants.as<DType>(operation, x.dtype, name, "'s dtype");
   const Layout layout{x.batch, x.tokens, x.heads, x.head_dim, x.batch_stride, x.token_stride, x.head_stride};
   return {{x.data, dtype, layout}, x.first};
 }
@@ -114,8 +114,8 @@ void with_options(const char* operation, const rotary_options* given, int first,
       take(options);
     }
   };
-  work({.direction = direction_constants.as<Direction>(operation, "direction", o.direction),
-        .stores = store_constants.as<Stores>(operation, "stores", o.stores),
+  work({.direction = direction_constants.as<Direction>(operation, o.direction, "direction"),
+        .stores = store_constants.as<Stores>(operation, o.stores, "stores"),
         .first = first,
         .part = o.part,
         .parts = o.parts,
@@ -201,8 +201,8 @@ rotary_status rotary_table_assign(rotary_table* table, const rotary_frequencies*
     check_given("table", "frequencies", frequencies);
     const rotary_positions at = read("table", "positions", positions);
     table->rows.assign(frequencies->values, positions_of("table", at),
-                       {angle_constants.as<Angles>("table", "angles", angles),
-                        dtype_constants.as<Rounding>("table", "rounding", rounding)});
+                       {angle_constants.as<Angles>("table", angles, "angles"),
+                        dtype_constants.as<Rounding>("table", rounding, "rounding")});
     table->numbered.reset();
   });
 }
@@ -216,7 +216,7 @@ rotary_status rotary_table_between(rotary_table* table, const rotary_frequencies
     const rotary_positions before = read("between", "from_positions", from_positions);
     const rotary_positions after = read("between", "to_positions", to_positions);
     table->rows = between(from->values, positions_of("between", before), to->values, positions_of("between", after),
-                          {Angles::exact, dtype_constants.as<Rounding>("between", "rounding", rounding)});
+                          {Angles::exact, dtype_constants.as<Rounding>("between", rounding, "rounding")});
     table->numbered.reset();
   });
 }
@@ -239,7 +239,7 @@ rotary_status rotary_table_borrow_rows(rotary_table* table, const rotary_rows* r
     check_given("table", "table", table);
     const rotary_rows r = read("table", "rows", rows);
     const Positions at = positions_of("table", read("table", "numbers", numbers));
-    const auto dtype = dtype_constants.as<DType>("table", "dtype", r.dtype);
+    const auto dtype = dtype_constants.as<DType>("table", r.dtype, "dtype");
     const Rows by{r.cos, r.sin, dtype, r.pairs, pairing_of("table", r.pairing), r.stride, r.rows, at, r.heads};
     if (by.dtype != DType::f32) {
       table->rows.assign(by);
@@ -259,8 +259,8 @@ rotary_status rotary_rows_write(const rotary_rows* rows, const rotary_frequencie
     if (r.rows < at.batch() * at.tokens())
       fail(Code::SHAPE, operation, "rows must be at least the ", at.batch() * at.tokens(), " positions but got ",
            r.rows);
-    write_rows(frequencies->values, at, r.cos, r.sin, dtype_constants.as<DType>(operation, "dtype", r.dtype), r.stride,
-               angle_constants.as<Angles>(operation, "angles", angles));
+    write_rows(frequencies->values, at, r.cos, r.sin, dtype_constants.as<DType>(operation, r.dtype, "dtype"), r.stride,
+               angle_constants.as<Angles>(operation, angles, "angles"));
   });
 }
 const float* rotary_table_cos(const rotary_table* t) { return t->numbered ? nullptr : t->rows.cos().data(); }
@@ -349,7 +349,7 @@ rotary_status rotary_rotate_append(const rotary_heads* q, const rotary_heads* q_
     const rotary_cache given = read(operation, "cache", cache);
     const Cache to{.k = given.k,
                    .v = given.v,
-                   .type = cache_constants.as<CacheType>(operation, "the cache's type", given.type),
+                   .type = cache_constants.as<CacheType>(operation, given.type, "the cache's type"),
                    .pages = given.pages,
                    .page_size = given.page_size,
                    .heads = given.heads,

@@ -37,14 +37,15 @@ struct Constants {
   const char* names;
   Code code = Code::VALUE;
 
-  bool has(std::int32_t number) const noexcept { return number >= first && number <= last; }
-  int index(const char* operation, const char* name, std::int32_t number) const {
-    if (has(number)) return number - zero;
-    fail(code, operation, name, " must be ", names, " but got ", number);
+  // The enumerator of a constant. name: words for its field, in parts.
+  template <class... Name>
+  int index(const char* operation, std::int32_t number, const Name&... name) const {
+    if (number >= first && number <= last) return number - zero;
+    fail(code, operation, name..., " must be ", names, " but got ", number);
   }
-  template <class Enum>
-  Enum as(const char* operation, const char* name, std::int32_t number) const {
-    return static_cast<Enum>(index(operation, name, number));
+  template <class Enum, class... Name>
+  Enum as(const char* operation, std::int32_t number, const Name&... name) const {
+    return static_cast<Enum>(index(operation, number, name...));
   }
 };
 inline constexpr Constants pairing_constants{100, ROTARY_HALF, ROTARY_INTERLEAVED_TO_HALF,
@@ -67,7 +68,7 @@ inline constexpr Constants cache_constants{ROTARY_CACHE_SAME, ROTARY_CACHE_SAME,
 
 // 0 is a pairing that is not set, for whoever checks it.
 inline Pairing pairing_of(const char* operation, std::int32_t number) {
-  return number == 0 ? Pairing::unset : pairing_constants.as<Pairing>(operation, "pairing", number);
+  return number == 0 ? Pairing::unset : pairing_constants.as<Pairing>(operation, number, "pairing");
 }
 
 inline void check_given(const char* operation, const char* name, const void* given) {

@@ -292,8 +292,9 @@ void run(const char* operation, Work& work, Index token_bytes, const RotateOptio
 
 void append(const ConstHeads& k, const ConstHeads& v, const Cache& cache, const Slots& slots,
             const RotateOptions& options) {
-  if (options.first != 0) fail(Code::SHAPE, "append", "first must be 0 but got ", options.first);
-  if (options.direction != Direction::forward) fail(Code::VALUE, "append", "direction must be forward");
+  check_first_is_0("append", options.first);
+  if (options.direction != Direction::forward)
+    fail(Code::VALUE, "append", "direction must be forward but got value ", static_cast<int>(options.direction));
   check_stores("append", options.stores);
   check_append("append", k, v, cache, slots);
   if (!has_elements(k.layout)) return;
@@ -309,7 +310,7 @@ void append(const ConstHeads& k, const ConstHeads& v, const Cache& cache, const 
 
 void rotate_append(const ConstHeads& q, const Heads& q_out, const ConstHeads& k, const ConstHeads& v,
                    const Table& table, const Cache& cache, const Slots& slots, const RotateOptions& options) {
-  if (options.first != 0) fail(Code::SHAPE, "rotate_append", "first must be 0 but got ", options.first);
+  check_first_is_0("rotate_append", options.first);
   Work work;
   Job& job = work.q.job;
   check_rotate_append("rotate_append", q, q_out, k, v, table, cache, slots, options.direction, job);

@@ -33,7 +33,8 @@ void on_threads(const char* operation, const RotateOptions& options, const Work&
   if (options.parts == 1 && options.part == 0) return work(executor_of(options));
   if (options.part < 0 || options.part >= options.parts)
     fail(Code::VALUE, operation, "part must be from 0 to parts - 1 but got ", options.part, " of ", options.parts);
-  if (options.executor != nullptr) fail(Code::VALUE, operation, "options must not have both an executor and parts");
+  if (options.executor != nullptr)
+    fail(Code::VALUE, operation, "options must not have both parts and an executor or pool");
   work(OnePart(options.part, options.parts));
 }
 

@@ -304,6 +304,10 @@ void check_stores(const char* operation, Stores stores) {
        static_cast<int>(stores));
 }
 
+void check_first_is_0(const char* operation, int first) {
+  if (first != 0) fail(Code::SHAPE, operation, "first must be 0 but got ", first);
+}
+
 bool streams(std::int64_t bytes_read, const RotateOptions& options) {
   if (options.stores != Stores::automatic) return options.stores == Stores::streaming;
   return tuning().streams(bytes_read / executor_of(options).concurrency());

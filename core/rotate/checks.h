@@ -72,6 +72,8 @@ View heads_of(View x, std::int64_t first, std::int64_t count) noexcept {
 
 // Throws VALUE.
 void check_stores(const char* operation, Stores);
+// For an operation on whole heads. Throws SHAPE.
+void check_first_is_0(const char* operation, int first);
 // True if a call that reads and writes this many bytes should use non-temporal stores.
 bool streams(std::int64_t bytes_read, const RotateOptions&);
 // ceil(whole / part), at least 1, in 32 bits: a 64-bit division is slow.

@@ -125,7 +125,7 @@ void rotate_qk(const InOut& q, const InOut& k, const Table& table, const RotateO
 }
 
 void multiply(const Heads& q, std::span<const float> query_scale, const RotateOptions& options) {
-  if (options.first != 0) fail(Code::SHAPE, "multiply", "first must be 0 but got ", options.first);
+  check_first_is_0("multiply", options.first);
   check_heads({"multiply", "q", "q", ""}, q, q, TableShape{Pairing::half, 0, 1, q.layout.tokens});
   check_factors("multiply", q.layout, query_scale);
   if (!query_scale.empty()) multiply_but("multiply", q, query_scale, 0, 0, options);

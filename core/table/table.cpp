@@ -28,13 +28,18 @@ namespace rotary {
 
 using namespace detail;
 
-int Frequencies::axes() const noexcept {
+namespace {
+
+int axes_of(const std::vector<std::uint8_t>& axis, int summed_axes) noexcept {
   int largest = 0;
   for (const std::uint8_t a : axis) largest = a > largest ? a : largest;
   return summed_axes > 0 ? summed_axes : largest + 1;
 }
 
-int Rope::axes() const noexcept { return Frequencies{.axis = axis, .summed_axes = summed_axes}.axes(); }
+}  // namespace
+
+int Frequencies::axes() const noexcept { return axes_of(axis, summed_axes); }
+int Rope::axes() const noexcept { return axes_of(axis, summed_axes); }
 
 int Frequencies::pairs() const noexcept {
   const int rows = (heads > 0 ? heads : 1) * (summed_axes > 0 ? summed_axes : 1);
