@@ -68,6 +68,7 @@ class Run {
     Command command(described_);
     if (chosen != program_.commands.end()) chosen->second(command);
     command.parse(words_);
+    compares_ = command.has("--against");
     if (command.has("--help-all")) print_all_help();
     if (command.has("-V,--version")) {
       std::cout << program_.version() << '\n';
@@ -94,8 +95,7 @@ class Run {
 
   int trouble(Code code, const std::string& sentence, bool json) const {
     print_error(std::string("error: ") + name(code) + ": " + sentence, json ? error_json(name(code), sentence) : "");
-    const bool checks = described_.name == "check" || std::ranges::find(words_, "--against") != words_.end();
-    return checks ? 2 : 1;  // a check's 1 says that something differs
+    return compares_ || described_.name == "check" ? 2 : 1;  // the 1 of a comparison says that something differs
   }
 
   int flushed(int status) const {
@@ -106,6 +106,7 @@ class Run {
   const Program& program_;
   Words words_;                   // after the command
   CommandDescription described_;  // the program, or the command that the words name
+  bool compares_ = false;         // with what another program made
 };
 
 }  // namespace
