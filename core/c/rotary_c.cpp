@@ -398,7 +398,7 @@ rotary_status rotary_shift(const rotary_heads* k, const rotary_heads* v, const r
     const Heads values = v == nullptr ? Heads{} : operand(operation, "v", v).heads;
     const rotary_sequences given =
         sequences == nullptr ? defaults<rotary_sequences>() : read(operation, "sequences", sequences);
-    const Sequences moving{given.indptr, given.indices, given.lengths, given.sequences};
+    const Sequences moving{given.indptr, given.indices, given.lengths, given.sequences, given.skip_missing != 0};
     with_options(operation, options, keys.first, [&](const RotateOptions& o) {
       by_table(operation, table, [&](const Table& by) { shift(keys.heads, values, by, keep, drop, moving, o); });
     });

@@ -144,7 +144,8 @@ ROTARY_API void rotate_append(const ConstHeads& q, const Heads& q_out, const Con
 // ---- shift: tokens leave a cache, the others move up -----------------------------------------------
 
 // The sequences in a cache: token t of sequence s lies in its page t / page_size, at t % page_size. Sequences that move
-// must not share a page. Sequences{}: every page is a sequence of page_size tokens.
+// must not share a page. A page that does not exist is SHAPE; its tokens do not move with skip_missing, nor on a
+// device. Sequences{}: every page is a sequence of page_size tokens.
 template <class Memory>
 struct SequencesIn {
   // Contiguous caches: sequence s is page s, with lengths[s] tokens.
@@ -157,9 +158,10 @@ struct SequencesIn {
   }
 
   const std::int32_t* indptr = nullptr;   // [sequences + 1]; null: each_row
-  const std::int32_t* indices = nullptr;  // [indptr[sequences]]; a token of a page that does not exist is skipped
+  const std::int32_t* indices = nullptr;  // [indptr[sequences]]
   const std::int32_t* lengths = nullptr;  // tokens of each sequence
   int sequences = 0;
+  bool skip_missing = false;
 };
 using Sequences = SequencesIn<Host>;
 
@@ -174,8 +176,8 @@ using Sequences = SequencesIn<Host>;
 // any strides (bthd, bhtd); a contiguous cache has one page per batch row. v may differ in heads, head_dim, strides and
 // dtype, or have no elements.
 // Throws what rotate in place throws, and SHAPE (v's pages or tokens, a table of more than one row, a keep or drop
-// below 0, a length that its pages do not hold), ALIAS (k, v, the table and the sequences overlap; `indices` is not
-// checked).
+// below 0, a length that its pages do not hold, a page that does not exist), ALIAS (k, v, the table and the sequences
+// overlap; `indices` is not checked).
 ROTARY_API void shift(const Heads& k, const Heads& v, const Table&, std::int64_t keep, std::int64_t drop,
                       const RotateOptions& = {});
 ROTARY_API void shift(const Heads& k, const Heads& v, const Table&, std::int64_t keep, std::int64_t drop,

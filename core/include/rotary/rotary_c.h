@@ -363,6 +363,8 @@ typedef struct rotary_sequences {
   const int32_t* indptr;  /* [sequences + 1] */
   const int32_t* indices; /* [indptr[sequences]] */
   const int32_t* lengths; /* tokens of each sequence; null only without page tables: every page is a full sequence */
+  int32_t skip_missing;   /* not 0: tokens of a page that does not exist do not move; else such a page is SHAPE */
+  int32_t reserved;
 } rotary_sequences;
 ROTARY_C_API void rotary_sequences_init(rotary_sequences* sequences, size_t size);
 
