@@ -42,7 +42,7 @@ template <>
 rotary_rows defaults<rotary_rows>() {
   rotary_rows r{};
   r.dtype = ROTARY_F32;
-  r.heads = 1;
+  r.head_rows = 1;
   return r;
 }
 template <>
@@ -240,7 +240,7 @@ rotary_status rotary_table_borrow_rows(rotary_table* table, const rotary_rows* r
     const rotary_rows r = read("table", "rows", rows);
     const Positions at = positions_of("table", read("table", "numbers", numbers));
     const auto dtype = dtype_constants.as<DType>("table", r.dtype, "dtype");
-    const Rows by{r.cos, r.sin, dtype, r.pairs, pairing_of("table", r.pairing), r.stride, r.rows, at, r.heads};
+    const Rows by{r.cos, r.sin, dtype, r.pairs, pairing_of("table", r.pairing), r.stride, r.rows, at, r.head_rows};
     if (by.dtype != DType::f32) {
       table->rows.assign(by);
       return table->numbered.reset();
@@ -269,7 +269,9 @@ int64_t rotary_table_tokens(const rotary_table* t) {
   return t->numbered ? t->numbered->numbers.tokens() : t->rows.tokens();
 }
 int32_t rotary_table_pairs(const rotary_table* t) { return t->numbered ? t->numbered->pairs : t->rows.pairs(); }
-int32_t rotary_table_heads(const rotary_table* t) { return t->numbered ? t->numbered->heads : t->rows.heads(); }
+int32_t rotary_table_head_rows(const rotary_table* t) {
+  return t->numbered ? t->numbered->head_rows : t->rows.head_rows();
+}
 int32_t rotary_table_batch(const rotary_table* t) {
   return t->numbered ? t->numbered->numbers.batch() : t->rows.batch();
 }

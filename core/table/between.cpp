@@ -47,10 +47,10 @@ class RopeAtPositions {
     detail::check_magnitudes("between", p_, values_.reals);
   }
 
-  // Appends the frequencies of each axis, and the phase as those of one more axis, [axes, heads, pairs].
+  // Appends the frequencies of each axis, and the phase as those of one more axis, [axes, head_rows, pairs].
   void add_frequencies(bool negative, Frequencies& sum) const {
     std::vector<double> terms;
-    fill_terms(f_, f_.axes(), std::int64_t{f_.heads} * f_.pairs(), terms);
+    fill_terms(f_, f_.axes(), std::int64_t{f_.head_rows} * f_.pairs(), terms);
     for (const double w : terms) sum.inv_freq.push_back(negative ? -w : w);
     sum.summed_axes += f_.axes() + (f_.phase.empty() ? 0 : 1);
   }
@@ -88,7 +88,7 @@ class RopeAtPositions {
 Pairing written(Pairing pairing) noexcept { return pairing == Pairing::interleaved_to_half ? Pairing::half : pairing; }
 
 bool are_one_rope(const Frequencies& a, const Frequencies& b) {
-  return a.inv_freq == b.inv_freq && a.clockwise == b.clockwise && a.heads == b.heads &&
+  return a.inv_freq == b.inv_freq && a.clockwise == b.clockwise && a.head_rows == b.head_rows &&
          a.summed_axes == b.summed_axes && a.phase == b.phase && (a.axis == b.axis || (a.axes() == 1 && b.axes() == 1));
 }
 
@@ -118,10 +118,10 @@ bool distances(const RopeAtPositions& from, const T* a, const RopeAtPositions& t
   return true;
 }
 
-// From [axes, heads, pairs] to [heads, axes, pairs].
-std::vector<double> by_head(const std::vector<double>& terms, int heads, int pairs) {
+// From [axes, head_rows, pairs] to [head_rows, axes, pairs].
+std::vector<double> by_head(const std::vector<double>& terms, int head_rows, int pairs) {
   std::vector<double> rows;
-  const auto row = static_cast<std::size_t>(heads) * static_cast<std::size_t>(pairs);
+  const auto row = static_cast<std::size_t>(head_rows) * static_cast<std::size_t>(pairs);
   for (std::size_t head = 0; head < row; head += static_cast<std::size_t>(pairs)) {
     for (std::size_t axis = 0; axis < terms.size(); axis += row) {
       const auto first = terms.begin() + static_cast<std::ptrdiff_t>(axis + head);
@@ -138,9 +138,9 @@ Frequencies detail::check_between(const Frequencies& from, Extent from_positions
   if (from.pairs() != to.pairs())
     refuse_between(Code::SHAPE, "from and to must have the same number of pairs but have ", from.pairs(), " and ",
                    to.pairs());
-  if (from.heads != to.heads)
-    refuse_between(Code::SHAPE, "from and to must have rows for as many heads but have ", from.heads, " and ",
-                   to.heads);
+  if (from.head_rows != to.head_rows)
+    refuse_between(Code::SHAPE, "from and to must have the same head_rows but have ", from.head_rows, " and ",
+                   to.head_rows);
   if (from.xpos != to.xpos || (to.xpos.scale != 0 && !are_one_rope(from, to)))
     refuse_between(Code::SHAPE, "with xpos from and to must be one rope, with one scale and center, but are two");
   if (written(from.pairing) != written(to.pairing))
@@ -207,13 +207,13 @@ Table between(const Frequencies& from, const Positions& from_positions, const Fr
       one->add_frequencies(back && one == &before, sum);
       one->add_positions(batch, all, std::int64_t{1}, [&](std::int64_t k) { return one->integers()[k]; });
     }
-    sum.inv_freq = by_head(sum.inv_freq, to.heads, to.pairs());
+    sum.inv_freq = by_head(sum.inv_freq, to.head_rows, to.pairs());
     return Table(sum, Positions(std::move(all), sum.summed_axes, batch), options);
   }
   std::vector<double> all;
   after.add_reals(false, batch, all, sum);
   before.add_reals(back, batch, all, sum);
-  sum.inv_freq = by_head(sum.inv_freq, to.heads, to.pairs());
+  sum.inv_freq = by_head(sum.inv_freq, to.head_rows, to.pairs());
   return Table(sum, Positions(std::move(all), sum.summed_axes, batch), options);
 }
 

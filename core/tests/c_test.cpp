@@ -604,9 +604,10 @@ TEST(C, PageTablesAndShiftsGiveTheBitsOfCpp) {
 TEST(C, SumsPhasesAmplitudesAndRowsPerHeadGiveTheBitsOfCpp) {
   const std::vector<double> speeds{1, 0.5, 2, 0.25, -1, 3, 0.75, 0.1, 0.3, 0.2, -0.4, 7}, phase{0, 1, 2, 3, 4, 5};
   rotary_rope given = rope_of(6);
-  given.heads = 2, given.summed_axes = 2;
+  given.head_rows = 2, given.summed_axes = 2;
   given.inv_freq = speeds.data(), given.phase = phase.data();
-  Rope rope{.head_dim = 6, .pairing = Pairing::half, .inv_freq = speeds, .heads = 2, .summed_axes = 2, .phase = phase};
+  Rope rope{
+      .head_dim = 6, .pairing = Pairing::half, .inv_freq = speeds, .head_rows = 2, .summed_axes = 2, .phase = phase};
   const std::vector<std::int64_t> places{0, 5, -7, 3, 2, 1};
   auto at = initialised(rotary_positions_init);
   at.type = ROTARY_INT64, at.values = places.data(), at.tokens = 3, at.axes = 2;
@@ -614,7 +615,7 @@ TEST(C, SumsPhasesAmplitudesAndRowsPerHeadGiveTheBitsOfCpp) {
   EXPECT_EQ(rotary_frequencies_pairs(h.frequencies), 3);
   assign(h, at);
   const Table wanted(frequencies(rope), Positions(places, 2));
-  EXPECT_EQ(rotary_table_heads(h.table), 2);
+  EXPECT_EQ(rotary_table_head_rows(h.table), 2);
   EXPECT_TRUE(same_bits(wanted.cos(), std::span(rotary_table_cos(h.table), 18)));
 
   std::vector<float> x(3 * 4 * 6, 1.5F), y = x, z = x;
@@ -624,11 +625,11 @@ TEST(C, SumsPhasesAmplitudesAndRowsPerHeadGiveTheBitsOfCpp) {
   EXPECT_EQ(x, y);
   auto rows = initialised(rotary_rows_init);
   rows.cos = const_cast<float*>(wanted.cos().data()), rows.sin = const_cast<float*>(wanted.sin().data());
-  rows.stride = 6, rows.rows = 3, rows.pairs = 3, rows.pairing = ROTARY_HALF, rows.heads = 2;
+  rows.stride = 6, rows.rows = 3, rows.pairs = 3, rows.pairing = ROTARY_HALF, rows.head_rows = 2;
   const rotary_positions numbers = run_of(0, 3);
   const Handles by = handles_of(rope_of(8));
   expect_ok(rotary_table_borrow_rows(by.table, &rows, &numbers));
-  EXPECT_EQ(rotary_table_heads(by.table), 2);
+  EXPECT_EQ(rotary_table_head_rows(by.table), 2);
   const rotary_heads others = view_of(z.data(), DType::f32, thd(3, 4, 6), 0);
   expect_ok(rotary_rotate(&others, nullptr, by.table, nullptr));
   EXPECT_EQ(z, y);

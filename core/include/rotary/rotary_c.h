@@ -124,9 +124,11 @@ typedef struct rotary_rope {
   double low;          /* default 1 */
   double high;         /* default 4 */
   double fraction;     /* default 1 */
-  int32_t heads;       /* default 1: all heads rotate alike; above 1, inv_freq is [heads, pairs] */
-  int32_t summed_axes; /* above 0: an angle sums over that many coordinates; inv_freq: [heads, summed_axes, pairs] */
-  const double *phase; /* [heads, pairs], radians added to the angle */
+  /* Rows of frequencies, not the model's heads. Default 1: all heads rotate alike; above 1, inv_freq is required,
+   * [head_rows, pairs], or [head_rows, summed_axes, pairs] with summed_axes above 0. */
+  int32_t head_rows;
+  int32_t summed_axes; /* above 0: an angle sums over that many coordinates */
+  const double* phase; /* [head_rows, pairs], radians added to the angle */
   double xpos_scale;   /* above 0: the amplitude of xPos (XPos in rope.h) */
   double xpos_center;
   int32_t xpos_reciprocal; /* not 0: for keys */
@@ -204,7 +206,7 @@ typedef struct rotary_rows {
   int64_t rows;
   int32_t pairs;
   int32_t pairing;
-  int32_t heads; /* default 1; else a row is [heads, pairs] */
+  int32_t head_rows; /* default 1; else a row is [head_rows, pairs] */
   int32_t reserved;
 } rotary_rows;
 ROTARY_C_API void rotary_rows_init(rotary_rows *rows, size_t size);
@@ -219,15 +221,15 @@ ROTARY_C_API rotary_status rotary_table_borrow_rows(rotary_table *table, const r
  * memory for the rows. SHAPE, DTYPE, POSITION, SCALING, VALUE, MEMORY. */
 ROTARY_C_API rotary_status rotary_rows_write(const rotary_rows *rows, const rotary_frequencies *frequencies,
                                              const rotary_positions *positions, int32_t angles);
-/* f32 [batch, tokens, heads, pairs], valid until the table is assigned, borrows or is freed. Null while it views rows
- * by number. */
+/* f32 [batch, tokens, head_rows, pairs], valid until the table is assigned, borrows or is freed. Null while it views
+ * rows by number. */
 ROTARY_C_API const float *rotary_table_cos(const rotary_table *table);
 ROTARY_C_API const float *rotary_table_sin(const rotary_table *table);
 ROTARY_C_API int64_t rotary_table_tokens(const rotary_table *table);
 ROTARY_C_API int32_t rotary_table_pairs(const rotary_table *table);
 ROTARY_C_API int32_t rotary_table_batch(const rotary_table *table);
 /* 1: all heads rotate alike; else the number of heads of q or of k (table.h). */
-ROTARY_C_API int32_t rotary_table_heads(const rotary_table *table);
+ROTARY_C_API int32_t rotary_table_head_rows(const rotary_table* table);
 
 /* ---- rotation --------------------------------------------------------------------------------------------------- */
 
