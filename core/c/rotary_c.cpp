@@ -215,8 +215,9 @@ rotary_status rotary_table_between(rotary_table* table, const rotary_frequencies
     check_given("between", "to", to);
     const rotary_positions before = read("between", "from_positions", from_positions);
     const rotary_positions after = read("between", "to_positions", to_positions);
-    table->rows = between(from->values, positions_of("between", before), to->values, positions_of("between", after),
-                          {Angles::exact, dtype_constants.as<Rounding>("between", rounding, "rounding")});
+    table->rows.assign_between(from->values, positions_of("between", before), to->values,
+                               positions_of("between", after),
+                               {Angles::exact, dtype_constants.as<Rounding>("between", rounding, "rounding")});
     table->numbered.reset();
   });
 }

@@ -162,6 +162,7 @@ struct Table::State {
   std::vector<std::int64_t> integers;  // converted positions
   std::vector<double> terms;           // terms of sums, laid out as in AngleJob
   std::vector<std::uint8_t> axis;      // for each pair of all heads
+  BetweenMemory between;
 };
 
 Table::Table(const Frequencies& f, const Positions& positions, const TableOptions& options) {
@@ -220,6 +221,15 @@ void Table::assign(const Frequencies& f, const Positions& positions, const Table
   options.executor->run(job.rows, grain, fill_rows, &fill);
   if (may_throw) state_->rows.swap(state_->spare);
   set({f.pairing, pairs, positions.batch(), positions.tokens(), f.head_rows, job.xpos != nullptr});
+}
+
+void Table::assign_between(const Frequencies& from, const Positions& from_positions, const Frequencies& to,
+                           const Positions& to_positions, const TableOptions& options) {
+  const FloatState ours;
+  if (state_ == nullptr) state_ = std::make_unique<State>();
+  BetweenMemory& memory = state_->between;
+  const Positions turns = set_between(from, from_positions, to, to_positions, options, memory);
+  assign(memory.turn, turns, options);
 }
 
 Table::Table() noexcept = default;

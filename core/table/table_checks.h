@@ -60,13 +60,25 @@ ROTARY_API void check_float32(const AngleJob&);
 
 // ---- between ----
 
-// Sizes of positions. check_between returns the frequencies of the table between two ropes: those of `to` with the
+// Sizes of positions. check_between sets turn to the frequencies of the table between two ropes: those of `to` with the
 // ratio of the attention factors. Throws SHAPE, PAIRING, SCALING.
 struct Extent {
   int batch;
   std::int64_t tokens;
 };
-ROTARY_API Frequencies check_between(const Frequencies& from, Extent from_positions, const Frequencies& to,
-                                     Extent to_positions);
+ROTARY_API void check_between(const Frequencies& from, Extent from_positions, const Frequencies& to,
+                              Extent to_positions, Frequencies& turn);
+
+// The frequencies of a table between two ropes and the memory that they are made in, kept for the next step.
+struct BetweenMemory {
+  Frequencies turn;
+  std::vector<std::int64_t> from, to;  // converted positions
+  std::vector<std::int64_t> integers;  // the table's positions, one of the two
+  std::vector<double> doubles;
+  std::vector<double> rope_terms, terms;  // frequencies of one rope and of both, [axes, head_rows, pairs]
+};
+// Sets memory.turn and returns its positions, a view of the memory: the table of both is between().
+Positions set_between(const Frequencies& from, const Positions& from_positions, const Frequencies& to,
+                      const Positions& to_positions, const TableOptions&, BetweenMemory&);
 
 }  // namespace rotary::detail

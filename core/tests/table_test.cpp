@@ -318,6 +318,47 @@ TEST(Table, AssignOfOnePositionAllocatesNothing) {
   }
 }
 
+// A step of a sliding window, whatever ropes and positions the table was made for before.
+TEST(Table, AssignBetweenIsBetweenAndAllocatesNothing) {
+  Frequencies fast = frequencies_of(20), spatial = frequencies_of(20, 3), faster = spatial, phased = fast;
+  for (Frequencies* const f : {&fast, &faster}) std::ranges::for_each(f->inv_freq, [](double& w) { w *= 3; });
+  phased.phase.assign(20, 0.5);
+  std::vector<std::int32_t> p(3 * 8), q(3 * 8);
+  Table table;
+  const std::vector<std::pair<Frequencies, Frequencies>> ropes{{frequencies_of(20), frequencies_of(20)},
+                                                               {frequencies_of(20), fast},
+                                                               {spatial, spatial},
+                                                               {spatial, faster},
+                                                               {fast, faster},
+                                                               {phased, fast}};
+  for (const auto& both : ropes) {
+    const Frequencies &from = both.first, &to = both.second;
+    const auto step = [&](std::int32_t first, const auto& check) {
+      std::iota(p.begin(), p.end(), first);
+      std::iota(q.begin(), q.end(), -3 * first);
+      const std::vector<double> halves(q.begin(), q.end());
+      const auto at = [](const Frequencies& f, auto& all) {
+        return Positions(std::span(all).first(static_cast<std::size_t>(8 * f.axes())), f.axes(), 2);
+      };
+      check(at(from, p), at(to, q)), check(at(from, p), at(to, halves));
+    };
+    const auto compare = [&](const Positions& a, const Positions& b) {
+      table.assign_between(from, a, to, b);
+      const Table wanted = between(from, a, to, b);
+      EXPECT_EQ(table.batch(), 2);
+      EXPECT_EQ(table.tokens(), 4);
+      EXPECT_TRUE(same_bits(table.cos(), wanted.cos()) && same_bits(table.sin(), wanted.sin()));
+    };
+    const auto count = [&](const Positions& a, const Positions& b) {
+      const int before = allocations;
+      table.assign_between(from, a, to, b);
+      EXPECT_EQ(allocations - before, 0) << from.axes() << " axes";
+    };
+    for (std::int32_t first = 0; first < 4; ++first) step(first, compare);
+    for (std::int32_t first = 4; first < 20; ++first) step(first, count);
+  }
+}
+
 // Gives out one row, then fails.
 class Failing final : public Executor {
  public:

@@ -208,9 +208,9 @@ void Table::assign(const Frequencies& from, const Positions& from_positions, con
            "from and to must have one frequency for each pair on a device, without rows per head, sums of axes, phases "
            "or xpos");
   }
-  const rotary::Frequencies turn =
-      rotary::detail::check_between(from.host(), {from_positions.batch(), from_positions.tokens()}, to.host(),
-                                    {to_positions.batch(), to_positions.tokens()});
+  rotary::Frequencies turn;
+  rotary::detail::check_between(from.host(), {from_positions.batch(), from_positions.tokens()}, to.host(),
+                                {to_positions.batch(), to_positions.tokens()}, turn);
   BetweenJob job;
   job.from = rotary::detail::DeviceAccess::arrays(from);
   job.to = rotary::detail::DeviceAccess::arrays(to);

@@ -186,7 +186,8 @@ ROTARY_C_API void rotary_table_free(rotary_table *table);
 ROTARY_C_API rotary_status rotary_table_assign(rotary_table *table, const rotary_frequencies *frequencies,
                                                const rotary_positions *positions, int32_t angles, int32_t rounding);
 /* Computes the table that re-rotates keys: from keys that `from` rotated at from_positions to keys as `to` rotates them
- * at to_positions (table.h). Allocates memory. On error the table is unchanged. As rotary_table_assign, and PAIRING. */
+ * at to_positions (table.h). Allocates memory only if there are more rows than before, or on the table's first call. On
+ * error the table is unchanged. As rotary_table_assign, and PAIRING. */
 ROTARY_C_API rotary_status rotary_table_between(rotary_table *table, const rotary_frequencies *from,
                                                 const rotary_positions *from_positions, const rotary_frequencies *to,
                                                 const rotary_positions *to_positions, int32_t rounding);

@@ -208,6 +208,9 @@ class ROTARY_API Table {
   void assign(std::span<const float> cos, std::span<const float> sin, int pairs, Pairing, int batch = 1,
               int head_rows = 1, bool xpos = false);
   void assign(const Rows&);
+  // Same as table = between(...), see below, in this table's memory: another step of the same size allocates nothing.
+  void assign_between(const Frequencies& from, const Positions& from_positions, const Frequencies& to,
+                      const Positions& to_positions, const TableOptions& = {});
 
   Pairing pairing() const noexcept { return shape_.pairing; }
   int pairs() const noexcept { return shape_.pairs; }  // in a head
