@@ -172,6 +172,9 @@ rotary_status rotary_use_target(const char* name) {
     use_target(name);
   });
 }
+rotary_status rotary_prepare(void) {
+  return guarded([] { prepare(); });
+}
 
 void rotary_heads_init(rotary_heads* heads, size_t size) { init(heads, size); }
 void rotary_options_init(rotary_options* options, size_t size) { init(options, size); }

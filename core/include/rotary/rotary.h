@@ -52,6 +52,10 @@ struct InOut {
   Heads out;
 };
 
+// Chooses the instruction set (targets.h) and reads the sizes of the machine's caches. Without this call the first
+// rotation of a process does it: it reads /sys/devices/system/cpu and allocates. Throws TARGET, as that rotation would.
+ROTARY_API void prepare();
+
 // Elements [first, first + table.rotary_dim()) of each head rotate; the others keep their bits (out of place, they are
 // copied). In f32: product, product, sum, no fused multiply-add; f16 and bf16 convert at the edges, to nearest even.
 // Subnormals are kept. The result does not depend on target, threads or split.

@@ -63,6 +63,9 @@ ROTARY_C_API rotary_status rotary_self_test(void);
 ROTARY_C_API const char *rotary_target(void);
 /* Sets the instruction set of the whole process; "" restores the best. TARGET. */
 ROTARY_C_API rotary_status rotary_use_target(const char *name);
+/* Chooses the instruction set and reads the sizes of the machine's caches. Without this call the first rotation of a
+ * process does it: it reads /sys/devices/system/cpu and allocates. TARGET. */
+ROTARY_C_API rotary_status rotary_prepare(void);
 
 /* ---- a rope, as a model card describes it ----------------------------------------------------------------------- */
 
