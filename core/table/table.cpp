@@ -276,7 +276,13 @@ void Table::assign(std::span<const float> cos, std::span<const float> sin, int p
   set({pairing, pairs, batch, tokens, head_rows, xpos});
 }
 
-// ---- rows of other types and strides -------------------------------------------------------------
+// ---- rows by number ------------------------------------------------------------------------------
+
+Rows Table::rows(Positions numbers) const {
+  const int row = head_rows() * pairs();
+  return {cos_.data(), sin_.data(),        DType::f32,         pairs(),     pairing(),
+          row,         batch() * tokens(), std::move(numbers), head_rows(), xpos()};
+}
 
 Table::Table(const Rows& rows) { assign(rows); }
 
@@ -294,7 +300,7 @@ void Table::assign(const Rows& from) {
       std::transform(s, s + row, sin, [](T x) { return decode(x); });
     }
   });
-  set({from.pairing, from.pairs, numbers.batch(), numbers.tokens(), from.head_rows});
+  set({from.pairing, from.pairs, numbers.batch(), numbers.tokens(), from.head_rows, from.xpos});
 }
 
 void write_rows(const Frequencies& f, const Positions& positions, void* cos, void* sin, DType dtype,

@@ -257,6 +257,12 @@ TEST(Equation, keys_take_the_inverse_of_xpos_and_one_table_is_not_for_both) {
   refused(Table(of_k));
   Table moved = Table(of_k);
   refused(moved);
+  const Rows of_queries = of_q.rows(positions(0, 5));
+  refused(Table(of_queries));
+  tests::expect_error_with("SCALING", "have no xPos", [&] { rotate_qk(q.view(), k.view(), of_queries); });
+  Tensors alone = q;
+  rotate(alone.view(), of_queries);
+  EXPECT_EQ(alone.data, wanted_q.data);
   moved.assign(frequencies({.head_dim = 24, .pairing = Pairing::half}), positions(0, 5));
   EXPECT_FALSE(moved.xpos());
   refused(Table(of_q.cos(), of_q.sin(), of_q.pairs(), of_q.pairing(), 1, 1, /*xpos=*/true));

@@ -359,6 +359,26 @@ TEST(Table, AssignBetweenIsBetweenAndAllocatesNothing) {
   }
 }
 
+// Steps by one table of all positions, each with numbers of its own.
+TEST(Table, RowsByNumberAreThoseOfATableOfThePositionsAndAllocateNothing) {
+  const Frequencies f = frequencies_of(20);
+  const Table all(f, positions(0, 100));
+  std::vector<float> q(6 * 2 * 40, 1.5f), k(6 * 40, -0.5f), wanted_q = q, wanted_k = k;
+  const Layout of_q = bthd(2, 3, 2, 40), of_k = bthd(2, 3, 1, 40);
+  std::vector<std::int32_t> at{0, 1, 2, 50, 7, 7};
+  for (int step = 0; step < 40; ++step) {
+    const int before = allocations;
+    rotate_qk(heads(q, of_q), heads(k, of_k), all.rows({at, 1, 2}));
+    EXPECT_EQ(allocations - before, 0);
+    const Table wanted(f, Positions(at, 1, 2)), copied(all.rows({at, 1, 2}));
+    EXPECT_TRUE(same_bits(copied.cos(), wanted.cos()) && same_bits(copied.sin(), wanted.sin()));
+    rotate_qk(heads(wanted_q, of_q), heads(wanted_k, of_k), wanted);
+    for (std::int32_t& p : at) ++p;
+  }
+  EXPECT_EQ(q, wanted_q);
+  EXPECT_EQ(k, wanted_k);
+}
+
 // Gives out one row, then fails.
 class Failing final : public Executor {
  public:

@@ -79,9 +79,9 @@ ROTARY_API void rotate_qk(const InOut& q, const InOut& k, const Table&, const Ro
 ROTARY_API void rotate_qk(const Heads& q, const Heads& k, const Rope&, std::int64_t first_position,
                           const RotateOptions& = {});
 
-// By the caller's rows, found by number. f32 rows are read where they lie; f16 and bf16 rows are first widened into
-// memory that the call allocates. Table(Rows) does that once for all layers, and every other function takes it. Also
-// throws the errors of Table(Rows).
+// By rows of the caller's or of a table, found by number. f32 rows are read where they lie; f16 and bf16 rows, and
+// those with rows for each head, are first copied into memory that the call allocates. Table(Rows) does that once for
+// all layers, and every other function takes it. Also throws the errors of Table(Rows).
 ROTARY_API void rotate(const Heads& x, const Rows&, const RotateOptions& = {});
 ROTARY_API void rotate(const ConstHeads& x, const Heads& out, const Rows&, const RotateOptions& = {});
 ROTARY_API void rotate_qk(const Heads& q, const Heads& k, const Rows&, const RotateOptions& = {});

@@ -171,6 +171,7 @@ struct Rows {
   std::int64_t rows = 0;
   Positions numbers;  // [batch, tokens], integers from 0 to rows - 1
   int head_rows = 1;  // a row is [head_rows, pairs]
+  bool xpos = false;  // the rows have xPos's amplitude, so they are for queries or for keys
 };
 
 // cos and sin are f32, row-major [batch, tokens, head_rows, pairs]; batch is 1 if all batch rows share positions,
@@ -221,6 +222,10 @@ class ROTARY_API Table {
   std::int64_t tokens() const noexcept { return shape_.tokens; }
   std::span<const float> cos() const noexcept { return cos_; }
   std::span<const float> sin() const noexcept { return sin_; }
+  // The rows of one table of all positions, to rotate by their numbers: row b * tokens() + t is that of token t in
+  // batch row b. A view: this table must outlive it and must not be assigned meanwhile. Several threads may use one
+  // table so.
+  Rows rows(Positions numbers) const;
 
  private:
   friend struct detail::RowsAccess;
