@@ -70,7 +70,7 @@ std::vector<float> some_values(std::int64_t count) {
 Arrays arrays_of(const GoldenOptions& options, const ModelRope& used, const Frequencies& turns,
                  const PositionSet& positions) {
   const Table table(turns, positions.view());
-  const std::int64_t tokens = table.tokens(), pairs = table.pairs(), rows = table.heads(),
+  const std::int64_t tokens = table.tokens(), pairs = table.pairs(), rows = table.head_rows(),
                      heads = options.heads.value_or(rows > 1 ? rows : 2), axes = std::max(1, turns.summed_axes);
   const Sizes placed = {positions.axes, tokens}, vectors = {tokens, heads, used.rope.head_dim};
   const Sizes row = rows > 1 ? Sizes{tokens, rows, pairs} : Sizes{tokens, pairs};

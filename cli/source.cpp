@@ -40,7 +40,7 @@ Model model_without_config(const Source& source, int head_dim) {
     PairRows rows = read_pair_rows(source.inv_freq);
     described.rope.rotary_dim = source.rotary_dim.value_or(2 * rows.pairs);
     described.rope.inv_freq = std::move(rows.values);
-    described.rope.heads = rows.rows;
+    described.rope.head_rows = rows.rows;
     described.rope.summed_axes = rows.summed_axes;
   }
   described.rope.pairing = *source.pairing;
@@ -192,7 +192,7 @@ std::string describe(const Model& model, const ModelRope& used, const Frequencie
 std::vector<std::pair<std::string, std::string>> equation_facts(const Rope& rope) {
   std::vector<std::pair<std::string, std::string>> facts;
   if (rope.summed_axes > 0) facts.emplace_back("summed axes", std::to_string(rope.summed_axes));
-  if (rope.heads > 1) facts.emplace_back("rows per head", std::to_string(rope.heads));
+  if (rope.head_rows > 1) facts.emplace_back("rows per head", std::to_string(rope.head_rows));
   return facts;
 }
 

@@ -166,7 +166,7 @@ void run(TableFileOptions options) {
     const ThreadPool pool(options.machine.threads);
     const Table table(use.frequencies, positions.view(), table_options(options.settings, pool));
     std::vector<std::int64_t> rows = leading;
-    if (table.heads() > 1) rows.push_back(table.heads());
+    if (table.head_rows() > 1) rows.push_back(table.head_rows());
     for (const FormTensor& form : tensors_of_form(options.form, table))
       tensors.push_back(make_tensor(form, table, rows, options.dtype));
   } else {

@@ -43,6 +43,7 @@ double score(const Vector& q, const Vector& keys, std::int64_t at) {
 double run(const rotary::Frequencies& f) {
   const Vector raw = random_keys(tokens);
   Vector cache(static_cast<std::size_t>(sinks + window) * head_dim), stored(sinks * head_dim);
+  rotary::Table there;
   double worst = 0;
   for (std::int64_t t = 0; t < tokens; ++t) {
     // The key of token t, rotated once, over the oldest of the window.
@@ -56,7 +57,7 @@ double run(const rotary::Frequencies& f) {
     // The sinks end where the window begins. Always from what was stored, so that roundings do not add up.
     const std::int64_t moved = t - window + 1 - sinks;
     Vector now = stored;
-    const auto there = rotary::between(f, rotary::positions(0, sinks), f, rotary::positions(moved, sinks));
+    there.assign_between(f, rotary::positions(0, sinks), f, rotary::positions(moved, sinks));
     rotary::rotate(keys_of(now, 0, sinks), there);
     std::copy(now.begin(), now.end(), cache.begin());
 

@@ -27,7 +27,7 @@ void set_origins(RopeView& view, const ModelRope& used, std::optional<std::int64
 
 void set_pairs(RopeView& view) {
   const Frequencies& scaled = view.frequencies;
-  if (scaled.heads > 1 || scaled.summed_axes > 0) return;  // a pair has several speeds
+  if (scaled.head_rows > 1 || scaled.summed_axes > 0) return;  // a pair has several speeds
   Rope plain = view.used->rope;
   plain.scaling = Unscaled{};
   const std::vector<double> unscaled = frequencies(plain, 0).inv_freq;
@@ -47,10 +47,10 @@ Json lengths_json(const Lengths& lengths) {
 
 // Adds inv_freq as [axes, pairs] or [heads, axes, pairs] for a rope with rows per head or sums of axes.
 void add_equation(Json& json, const Frequencies& f) {
-  if (f.heads > 1 || f.summed_axes > 0) {
+  if (f.head_rows > 1 || f.summed_axes > 0) {
     const std::vector<Json> values(f.inv_freq.begin(), f.inv_freq.end());
-    const std::int64_t shape[] = {f.heads, std::max(1, f.summed_axes), f.pairs()};
-    json["inv_freq"] = nested(values, std::span(shape).subspan(f.heads > 1 ? 0 : 1));
+    const std::int64_t shape[] = {f.head_rows, std::max(1, f.summed_axes), f.pairs()};
+    json["inv_freq"] = nested(values, std::span(shape).subspan(f.head_rows > 1 ? 0 : 1));
   }
 }
 

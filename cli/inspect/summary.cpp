@@ -288,7 +288,7 @@ void print_pairs(const RopeView& view) {
     pairs.push_back({.axis = static_cast<int>(axis), .inv_freq = f.inv_freq[k]});
   }
   const auto name_of = [&](std::size_t k) {
-    return (f.heads > 1 ? std::to_string(k / count / summed) + "/" : "") + std::to_string(k % count);
+    return (f.head_rows > 1 ? std::to_string(k / count / summed) + "/" : "") + std::to_string(k % count);
   };
   const bool with_axis = view.axis_names.size() > 1, with_turns = view.turns_over > 0;
   const auto cells = [=](const std::string& pair, const std::string& axis, const std::string& inv_freq,
@@ -298,7 +298,7 @@ void print_pairs(const RopeView& view) {
     if (with_axis) row.insert(row.begin() + 1, axis);
     return row;
   };
-  std::vector<Cells> rows = {cells(f.heads > 1 ? "head/pair" : "pair", "axis", "inv_freq", "wavelength", "turns")};
+  std::vector<Cells> rows = {cells(f.head_rows > 1 ? "head/pair" : "pair", "axis", "inv_freq", "wavelength", "turns")};
   for (std::size_t i = 0; i < pairs.size(); ++i) {
     const PairView& pair = pairs[i];
     rows.push_back(cells(name_of(i), view.axis_names[static_cast<std::size_t>(pair.axis)],

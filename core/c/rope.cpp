@@ -28,7 +28,7 @@ rotary_rope defaults<rotary_rope>() {
   rotary_rope r{};
   constexpr double absent = std::numeric_limits<double>::quiet_NaN();
   r.scaling = ROTARY_UNSCALED;
-  r.base = 10000, r.truncate = r.heads = 1, r.attention_factor = r.mixed_b = r.mscale = r.mscale_all_dim = absent;
+  r.base = 10000, r.truncate = r.head_rows = 1, r.attention_factor = r.mixed_b = r.mscale = r.mscale_all_dim = absent;
   r.short_mscale = r.long_mscale = absent;
   const Yarn yarn;
   r.factor = yarn.factor, r.beta_fast = yarn.beta_fast, r.beta_slow = yarn.beta_slow, r.magnitude = yarn.magnitude;
@@ -97,10 +97,10 @@ Rope rope_of(const rotary_rope& r) {
   rope.axis = list_of(r.axis, pairs);
   rope.index = list_of<int>(r.index, pairs);
   const auto axes = static_cast<std::size_t>(std::clamp(r.summed_axes, 1, 256));
-  const auto heads = static_cast<std::size_t>(std::max(r.heads, 1));
-  rope.heads = r.heads, rope.summed_axes = r.summed_axes;
-  rope.inv_freq = list_of(r.inv_freq, heads * axes * pairs);
-  rope.phase = list_of(r.phase, heads * pairs);
+  const auto head_rows = static_cast<std::size_t>(std::max(r.head_rows, 1));
+  rope.head_rows = r.head_rows, rope.summed_axes = r.summed_axes;
+  rope.inv_freq = list_of(r.inv_freq, head_rows * axes * pairs);
+  rope.phase = list_of(r.phase, head_rows * pairs);
   rope.xpos = {r.xpos_scale, r.xpos_center, r.xpos_reciprocal != 0};
   rope.multiplier = list_of(r.multiplier, pairs);
   rope.attention_factor = given_of(r.attention_factor);

@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <cstring>
-#include <optional>
 #include <span>
 #include <type_traits>
 
@@ -19,11 +18,9 @@
 #include "rotary/targets.h"
 #include "rotary/version.h"
 #include "rotate/cache_checks.h"
-#include "table/table_checks.h"
 
 struct rotary_table {
   rotary::Table rows;
-  std::optional<rotary::Rows> numbered = {};  // instead of rows
 };
 struct rotary_pool {
   rotary::ThreadPool threads;
@@ -42,7 +39,7 @@ template <>
 rotary_rows defaults<rotary_rows>() {
   rotary_rows r{};
   r.dtype = ROTARY_F32;
-  r.heads = 1;
+  r.head_rows = 1;
   return r;
 }
 template <>
@@ -130,16 +127,39 @@ Slots slots_of(const rotary_cache& cache) {
   return cache.firsts != nullptr ? Slots::each_row(cache.firsts) : Slots::rows(cache.first);
 }
 
-// Calls work with the table or, where it takes them, with the Rows that the table views.
-template <class Work>
-void by_table(const char* operation, const rotary_table* table, const Work& work) {
+const Table& table_of(const char* operation, const rotary_table* table) {
   check_given(operation, "table", table);
-  if (!table->numbered) return work(table->rows);
-  if constexpr (std::is_invocable_v<Work, const Rows&>) {
-    work(*table->numbered);
-  } else {
-    work(Table(*table->numbered));
-  }
+  return table->rows;
+}
+
+Rows rows_of(const char* operation, const rotary_rows* given, const rotary_positions* numbers) {
+  const rotary_rows r = read(operation, "rows", given);
+  const auto dtype = dtype_constants.as<DType>(operation, r.dtype, "dtype");
+  const Positions at = positions_of(operation, read(operation, "numbers", numbers));
+  const Pairing pairing = pairing_of(operation, r.pairing);
+  return {r.cos, r.sin, dtype, r.pairs, pairing, r.stride, r.rows, at, r.head_rows, r.xpos != 0};
+}
+
+// Rotates by a Table or by Rows.
+template <class By>
+void rotate_by(const Pair& x, const By& by, const RotateOptions& options) {
+  x.in_place ? rotate(x.heads.out, by, options) : rotate(x.heads.in, x.heads.out, by, options);
+}
+template <class By>
+void rotate_by(const Pair& q, const Pair& k, const By& by, const RotateOptions& options) {
+  q.in_place&& k.in_place ? rotate_qk(q.heads.out, k.heads.out, by, options) : rotate_qk(q.heads, k.heads, by, options);
+}
+
+// q's pair, and k's, which must have the same first.
+struct QueriesAndKeys {
+  Pair q, k;
+};
+QueriesAndKeys queries_and_keys(const rotary_heads* q, const rotary_heads* q_out, const rotary_heads* k,
+                                const rotary_heads* k_out) {
+  const QueriesAndKeys both{pair("rotate_qk", "q", q, "q_out", q_out), pair("rotate_qk", "k", k, "k_out", k_out)};
+  if (both.q.first != both.k.first)
+    fail(Code::SHAPE, "rotate_qk", "q and k must have one first but got ", both.q.first, " and ", both.k.first);
+  return both;
 }
 
 }  // namespace
@@ -172,6 +192,9 @@ rotary_status rotary_use_target(const char* name) {
     use_target(name);
   });
 }
+rotary_status rotary_prepare(void) {
+  return guarded([] { prepare(); });
+}
 
 void rotary_heads_init(rotary_heads* heads, size_t size) { init(heads, size); }
 void rotary_options_init(rotary_options* options, size_t size) { init(options, size); }
@@ -203,7 +226,6 @@ rotary_status rotary_table_assign(rotary_table* table, const rotary_frequencies*
     table->rows.assign(frequencies->values, positions_of("table", at),
                        {angle_constants.as<Angles>("table", angles, "angles"),
                         dtype_constants.as<Rounding>("table", rounding, "rounding")});
-    table->numbered.reset();
   });
 }
 rotary_status rotary_table_between(rotary_table* table, const rotary_frequencies* from,
@@ -215,9 +237,9 @@ rotary_status rotary_table_between(rotary_table* table, const rotary_frequencies
     check_given("between", "to", to);
     const rotary_positions before = read("between", "from_positions", from_positions);
     const rotary_positions after = read("between", "to_positions", to_positions);
-    table->rows = between(from->values, positions_of("between", before), to->values, positions_of("between", after),
-                          {Angles::exact, dtype_constants.as<Rounding>("between", rounding, "rounding")});
-    table->numbered.reset();
+    table->rows.assign_between(from->values, positions_of("between", before), to->values,
+                               positions_of("between", after),
+                               {Angles::exact, dtype_constants.as<Rounding>("between", rounding, "rounding")});
   });
 }
 rotary_status rotary_table_borrow(rotary_table* table, const float* cos, const float* sin, int64_t tokens,
@@ -230,49 +252,41 @@ rotary_status rotary_table_borrow(rotary_table* table, const float* cos, const f
     if (count > 0) check_given("table", "cos", cos), check_given("table", "sin", sin);
     table->rows =
         Table::borrow(std::span(cos, count), std::span(sin, count), pairs, pairing_of("table", pairing), batch);
-    table->numbered.reset();
   });
 }
 void rotary_rows_init(rotary_rows* rows, size_t size) { init(rows, size); }
-rotary_status rotary_table_borrow_rows(rotary_table* table, const rotary_rows* rows, const rotary_positions* numbers) {
+rotary_status rotary_table_rows(const rotary_table* table, rotary_rows* rows) {
   return guarded([&] {
-    check_given("table", "table", table);
-    const rotary_rows r = read("table", "rows", rows);
-    const Positions at = positions_of("table", read("table", "numbers", numbers));
-    const auto dtype = dtype_constants.as<DType>("table", r.dtype, "dtype");
-    const Rows by{r.cos, r.sin, dtype, r.pairs, pairing_of("table", r.pairing), r.stride, r.rows, at, r.heads};
-    if (by.dtype != DType::f32) {
-      table->rows.assign(by);
-      return table->numbered.reset();
-    }
-    detail::check_rows("table", by);
-    table->numbered.emplace(by);
+    const Rows from = table_of("table", table).rows(0);
+    rotary_rows to = read("table", "rows", rows);
+    to.dtype = ROTARY_F32, to.cos = from.cos, to.sin = from.sin, to.stride = from.stride, to.rows = from.rows;
+    to.pairs = from.pairs, to.pairing = pairing_constants.zero + static_cast<std::int32_t>(from.pairing);
+    to.head_rows = from.head_rows, to.xpos = from.xpos ? 1 : 0;
+    std::memcpy(rows, &to, std::min<std::size_t>(to.size, sizeof to));
   });
 }
-rotary_status rotary_rows_write(const rotary_rows* rows, const rotary_frequencies* frequencies,
-                                const rotary_positions* positions, int32_t angles) {
+rotary_status rotary_table_assign_rows(rotary_table* table, const rotary_rows* rows, const rotary_positions* numbers) {
+  return guarded([&] {
+    check_given("table", "table", table);
+    table->rows.assign(rows_of("table", rows, numbers));
+  });
+}
+rotary_status rotary_rows_write(const rotary_frequencies* frequencies, const rotary_positions* positions, void* cos,
+                                void* sin, int32_t dtype, int64_t stride, int32_t angles) {
   return guarded([&] {
     const char* const operation = "write_rows";
-    const rotary_rows r = read(operation, "rows", rows);
     check_given(operation, "frequencies", frequencies);
-    const Positions at = positions_of(operation, read(operation, "positions", positions));
-    if (r.rows < at.batch() * at.tokens())
-      fail(Code::SHAPE, operation, "rows must be at least the ", at.batch() * at.tokens(), " positions but got ",
-           r.rows);
-    write_rows(frequencies->values, at, r.cos, r.sin, dtype_constants.as<DType>(operation, r.dtype, "dtype"), r.stride,
+    write_rows(frequencies->values, positions_of(operation, read(operation, "positions", positions)), cos, sin,
+               dtype_constants.as<DType>(operation, dtype, "dtype"), stride,
                angle_constants.as<Angles>(operation, angles, "angles"));
   });
 }
-const float* rotary_table_cos(const rotary_table* t) { return t->numbered ? nullptr : t->rows.cos().data(); }
-const float* rotary_table_sin(const rotary_table* t) { return t->numbered ? nullptr : t->rows.sin().data(); }
-int64_t rotary_table_tokens(const rotary_table* t) {
-  return t->numbered ? t->numbered->numbers.tokens() : t->rows.tokens();
-}
-int32_t rotary_table_pairs(const rotary_table* t) { return t->numbered ? t->numbered->pairs : t->rows.pairs(); }
-int32_t rotary_table_heads(const rotary_table* t) { return t->numbered ? t->numbered->heads : t->rows.heads(); }
-int32_t rotary_table_batch(const rotary_table* t) {
-  return t->numbered ? t->numbered->numbers.batch() : t->rows.batch();
-}
+const float* rotary_table_cos(const rotary_table* t) { return t->rows.cos().data(); }
+const float* rotary_table_sin(const rotary_table* t) { return t->rows.sin().data(); }
+int64_t rotary_table_tokens(const rotary_table* t) { return t->rows.tokens(); }
+int32_t rotary_table_pairs(const rotary_table* t) { return t->rows.pairs(); }
+int32_t rotary_table_head_rows(const rotary_table* t) { return t->rows.head_rows(); }
+int32_t rotary_table_batch(const rotary_table* t) { return t->rows.batch(); }
 
 rotary_status rotary_heads_order(rotary_heads* heads, const char* order) {
   return guarded([&] {
@@ -305,27 +319,33 @@ rotary_status rotary_rotate(const rotary_heads* x, const rotary_heads* out, cons
                             const rotary_options* options) {
   return guarded([&] {
     const Pair p = pair("rotate", "x", x, "out", out);
-    with_options("rotate", options, p.first, [&](const RotateOptions& o) {
-      by_table("rotate", table, [&](const auto& by) {
-        p.in_place ? rotate(p.heads.out, by, o) : rotate(p.heads.in, p.heads.out, by, o);
-      });
-    });
+    with_options("rotate", options, p.first,
+                 [&](const RotateOptions& o) { rotate_by(p, table_of("rotate", table), o); });
   });
 }
 
 rotary_status rotary_rotate_qk(const rotary_heads* q, const rotary_heads* q_out, const rotary_heads* k,
                                const rotary_heads* k_out, const rotary_table* table, const rotary_options* options) {
   return guarded([&] {
-    const Pair a = pair("rotate_qk", "q", q, "q_out", q_out), b = pair("rotate_qk", "k", k, "k_out", k_out);
-    if (a.first != b.first)
-      fail(Code::SHAPE, "rotate_qk", "q and k must have one first but got ", a.first, " and ", b.first);
-    with_options("rotate_qk", options, a.first, [&](const RotateOptions& o, std::span<const float> scale) {
-      if (!scale.empty())
-        return by_table("rotate_qk", table, [&](const Table& by) { rotate_qk(a.heads, b.heads, by, o, scale); });
-      by_table("rotate_qk", table, [&](const auto& by) {
-        a.in_place&& b.in_place ? rotate_qk(a.heads.out, b.heads.out, by, o) : rotate_qk(a.heads, b.heads, by, o);
-      });
+    const QueriesAndKeys x = queries_and_keys(q, q_out, k, k_out);
+    with_options("rotate_qk", options, x.q.first, [&](const RotateOptions& o, std::span<const float> scale) {
+      const Table& by = table_of("rotate_qk", table);
+      scale.empty() ? rotate_by(x.q, x.k, by, o) : rotate_qk(x.q.heads, x.k.heads, by, o, scale);
     });
+  });
+}
+
+rotary_status rotary_rotate_qk_rows(const rotary_heads* q, const rotary_heads* q_out, const rotary_heads* k,
+                                    const rotary_heads* k_out, const rotary_rows* rows, const rotary_positions* numbers,
+                                    const rotary_options* options) {
+  return guarded([&] {
+    const Rows by = rows_of("rotate_qk", rows, numbers);
+    if (k == nullptr && k_out == nullptr) {
+      const Pair p = pair("rotate_qk", "q", q, "q_out", q_out);
+      return with_options("rotate_qk", options, p.first, [&](const RotateOptions& o) { rotate_by(p, by, o); });
+    }
+    const QueriesAndKeys x = queries_and_keys(q, q_out, k, k_out);
+    with_options("rotate_qk", options, x.q.first, [&](const RotateOptions& o) { rotate_by(x.q, x.k, by, o); });
   });
 }
 
@@ -334,7 +354,7 @@ rotary_status rotary_rotate_qkv(const rotary_heads* qkv, const rotary_heads* out
   return guarded([&] {
     const Pair p = pair("rotate_qkv", "qkv", qkv, "out", out);
     with_options("rotate_qkv", options, p.first, [&](const RotateOptions& o) {
-      by_table("rotate_qkv", table, [&](const Table& by) { rotate_qkv(p.heads.in, p.heads.out, kv_heads, by, o); });
+      rotate_qkv(p.heads.in, p.heads.out, kv_heads, table_of("rotate_qkv", table), o);
     });
   });
 }
@@ -383,9 +403,7 @@ rotary_status rotary_rotate_append(const rotary_heads* q, const rotary_heads* q_
       fail(Code::SHAPE, operation, "k must have first 0 but got ", keys.first, ": give its rotated elements alone");
     const Slots slots = slots_of(given);
     with_options(operation, options, queries.first, [&](const RotateOptions& o) {
-      by_table(operation, table, [&](const Table& by) {
-        rotate_append(queries.heads.in, queries.heads.out, keys.heads, values, by, to, slots, o);
-      });
+      rotate_append(queries.heads.in, queries.heads.out, keys.heads, values, table_of(operation, table), to, slots, o);
     });
   });
 }
@@ -400,7 +418,7 @@ rotary_status rotary_shift(const rotary_heads* k, const rotary_heads* v, const r
         sequences == nullptr ? defaults<rotary_sequences>() : read(operation, "sequences", sequences);
     const Sequences moving{given.indptr, given.indices, given.lengths, given.sequences, given.skip_missing != 0};
     with_options(operation, options, keys.first, [&](const RotateOptions& o) {
-      by_table(operation, table, [&](const Table& by) { shift(keys.heads, values, by, keep, drop, moving, o); });
+      shift(keys.heads, values, table_of(operation, table), keep, drop, moving, o);
     });
   });
 }

@@ -6,8 +6,10 @@
 #include <cstdlib>
 #include <string>
 
+#include "rotary/rotary.h"
 #include "rotary/targets.h"
 #include "runtime/cpuid.h"
+#include "tuning.h"
 #include "values/fail.h"
 
 namespace rotary::cpu {
@@ -118,6 +120,11 @@ std::vector<Target> targets() {
 }
 
 std::string_view chosen_target() { return cpu::chosen().name; }
+
+void prepare() {
+  cpu::chosen();
+  tuning();
+}
 
 void use_target(std::string_view name) {
   cpu::in_use.store(name.empty() ? &cpu::best() : &cpu::named("use_target", name), std::memory_order_release);

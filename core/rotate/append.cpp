@@ -331,8 +331,8 @@ void rotate_append(const ConstHeads& q, const Heads& q_out, const ConstHeads& k,
   const Layout& l = q.layout;
   work.with_q = has_elements(l);
   work.with_k = work.turns_k = has_elements(k.layout);
-  check_k_rows("rotate_append", k.layout, table.heads());
-  if (table.heads() != 1 || (options.first != 0 && q.data != q_out.data)) {
+  check_k_rows("rotate_append", k.layout, table.head_rows());
+  if (table.head_rows() != 1 || (options.first != 0 && q.data != q_out.data)) {
     rotate(q, q_out, table, options);
     work.with_q = false;
   }
@@ -343,10 +343,10 @@ void rotate_append(const ConstHeads& q, const Heads& q_out, const ConstHeads& k,
   const SlotNumbers numbers(slots, cache, l.tokens);
   work.cos = job.cos;
   work.sin = job.sin;
-  const Index table_row = std::int64_t{table.heads()} * table.pairs();
+  const Index table_row = std::int64_t{table.head_rows()} * table.pairs();
   work.table_row = table.batch() > 1 ? l.tokens * table_row : 0;
   work.table_token = l.tokens > 1 || table.batch() > 1 ? table_row : 0;
-  work.table_head = table.heads() == 1 ? 0 : table.pairs();
+  work.table_head = table.head_rows() == 1 ? 0 : table.pairs();
   const Index table_bytes = table_row * Index{2 * sizeof(float)};
   work.piece = work.tokens == 1 ? 1 : parts_of(append_table_bytes, table_bytes);
   Index bytes = 0;

@@ -64,10 +64,10 @@ bool add_dimension(Job& job, int k, const Dimension& d, std::int64_t& extent, bo
 template <class X>
 bool add_strides(Job& job, const X& x, const Heads& out, const TableShape& table) noexcept {
   const Layout &from = x.layout, &to = out.layout;
-  const std::int64_t row = std::int64_t{table.heads} * table.pairs;
+  const std::int64_t row = std::int64_t{table.head_rows} * table.pairs;
   Dimension outer{from.batch, from.batch_stride, to.batch_stride, table.batch == 1 ? 0 : from.tokens * row};
   Dimension middle{from.tokens, from.token_stride, to.token_stride, row};
-  Dimension inner{from.heads, from.head_stride, to.head_stride, table.heads == 1 ? 0 : table.pairs};
+  Dimension inner{from.heads, from.head_stride, to.head_stride, table.head_rows == 1 ? 0 : table.pairs};
   order(outer, middle);
   order(middle, inner);
   order(outer, middle);
@@ -99,7 +99,7 @@ bool make_job(const X& x, const Heads& out, const TableShape& table, Direction d
   if (!same_shape(x.layout, out.layout) || table.tokens != x.layout.tokens) return false;
   if (table.batch != 1 && table.batch != x.layout.batch) return false;
   if (table.rotary_dim() > x.layout.head_dim) return false;
-  if (table.heads != 1 && x.layout.heads % table.heads != 0) return false;
+  if (table.head_rows != 1 && x.layout.heads % table.head_rows != 0) return false;
   job.in = x.data;
   job.out = out.data;
   job.dtype = x.dtype;
@@ -198,7 +198,7 @@ void set_rows(Jobs& jobs, const Table& table) noexcept {
 Jobs jobs_of(const char* operation, const InOut& q, const InOut& k, const TableShape& table, Direction direction) {
   Jobs jobs = jobs_by(operation, table);
   InOut both = q;
-  if (table.heads != 1 || q.in.layout.heads != q.out.layout.heads || !join(q.in, k.in, both.in) ||
+  if (table.head_rows != 1 || q.in.layout.heads != q.out.layout.heads || !join(q.in, k.in, both.in) ||
       !join(q.out, k.out, both.out) || !make_job(both.in, both.out, table, direction, jobs.q)) {
     check_each(operation, q.in, q.out, k.in, k.out, table, direction, jobs);
   }
@@ -234,7 +234,7 @@ Jobs check_rotate_qk(const char* operation, const Heads& q, const Heads& k, cons
   const TableShape table = shape_of(rows);
   Jobs jobs = jobs_by(operation, table);
   Heads both = q;
-  if (table.heads != 1 || !join(q, k, both) || !make_job(both, both, table, direction, jobs.q))
+  if (table.head_rows != 1 || !join(q, k, both) || !make_job(both, both, table, direction, jobs.q))
     check_each(operation, q, q, k, k, table, direction, jobs);
   set_rows(jobs, rows);
   return jobs;

@@ -154,7 +154,7 @@ void for_each_head(const Layout& from, const Layout& to, const TableShape& table
       for (std::int64_t h = 0; h < from.heads; ++h) {
         act(b * from.batch_stride + t * from.token_stride + h * from.head_stride,
             b * to.batch_stride + t * to.token_stride + h * to.head_stride,
-            (token * table.heads + h / (from.heads / table.heads)) * table.pairs);
+            (token * table.head_rows + h / (from.heads / table.head_rows)) * table.pairs);
       }
     }
   }
@@ -215,7 +215,7 @@ DoubleTable double_table(const Frequencies& frequencies, const Positions& positi
   DoubleTable table;
   table.pairing = frequencies.pairing;
   table.pairs = frequencies.pairs();
-  table.heads = frequencies.heads;
+  table.heads = frequencies.head_rows;
   table.batch = positions.batch();
   table.tokens = positions.tokens();
   const std::size_t pairs = static_cast<std::size_t>(table.pairs), heads = static_cast<std::size_t>(table.heads);
@@ -259,7 +259,7 @@ DoubleTable double_table(const Table& given) {
   table.pairs = given.pairs();
   table.batch = given.batch();
   table.tokens = given.tokens();
-  table.heads = given.heads();
+  table.heads = given.head_rows();
   return table;
 }
 

@@ -45,8 +45,8 @@ void refuse_sizes(const Names& names, const Layout& x, const Layout& out, const 
     fail(Code::SHAPE, names.operation, "table has ", table.tokens, " rows but ", side, " has ", x.tokens, " tokens");
   if (table.batch != 1 && table.batch != x.batch)
     fail(Code::SHAPE, names.operation, "table has ", table.batch, " batch rows but ", side, " has ", x.batch);
-  if (x.heads % table.heads != 0)
-    fail(Code::SHAPE, names.operation, side, " must have a multiple of the ", table.heads,
+  if (x.heads % table.head_rows != 0)
+    fail(Code::SHAPE, names.operation, side, " must have a multiple of the ", table.head_rows,
          " heads that the table has rows for but has ", x.heads);
   if (table.rotary_dim() > x.head_dim)
     fail(Code::SHAPE, names.operation, "rotary_dim must be at most head_dim ", x.head_dim, " but the table's is ",

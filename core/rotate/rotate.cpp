@@ -299,9 +299,9 @@ View members(const View& x, std::int64_t rows, std::int64_t member) {
 }
 
 void run_per_head(const char* operation, const InOut& block, const Table& table, const RotateOptions& options) {
-  const std::int64_t group = block.in.layout.heads / table.heads();
+  const std::int64_t group = block.in.layout.heads / table.head_rows();
   for (std::int64_t m = 0; m < group; ++m) {
-    const InOut some{members(block.in, table.heads(), m), members(block.out, table.heads(), m)};
+    const InOut some{members(block.in, table.head_rows(), m), members(block.out, table.head_rows(), m)};
     run(operation, check_rotate(operation, some, table, options.direction), table, options);
   }
 }
@@ -335,7 +335,7 @@ InOut in_out(const Heads& x) { return {x, x}; }
 // A call that needs more than its jobs. Not inlined: few calls reach it.
 template <class X>
 ROTARY_NOINLINE void rotate_blocks(const RotateCall<X>& call, const Table& table, const RotateOptions& options) {
-  if (table.heads() == 1) {
+  if (table.head_rows() == 1) {
     copy_fronts(call, table, options);
     return with_blocks(call, options.first, [&](const RotateCall<X>& blocks) { run_checked(blocks, table, options); });
   }
@@ -346,7 +346,7 @@ ROTARY_NOINLINE void rotate_blocks(const RotateCall<X>& call, const Table& table
 template <class X>
 [[gnu::always_inline]] inline void rotate_all(const RotateCall<X>& call, const Table& table,
                                               const RotateOptions& options) {
-  if (table.heads() == 1 && options.first == 0) return run_checked(call, table, options);
+  if (table.head_rows() == 1 && options.first == 0) return run_checked(call, table, options);
   rotate_blocks(call, table, options);
 }
 
@@ -355,7 +355,7 @@ template <class X>
 // Calls work(table) with a table that finds the rows by number or, if they are not f32, holds them.
 template <class Work>
 void by_rows(const char* operation, const Rows& rows, const Work& work) {
-  if (rows.dtype != DType::f32 || rows.heads != 1) return work(Table(rows));
+  if (rows.dtype != DType::f32 || rows.head_rows != 1) return work(Table(rows));
   check_rows(operation, rows);
   Table table;
   RowsAccess::set(table, rows);

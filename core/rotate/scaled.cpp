@@ -33,7 +33,7 @@ void check_factors(const char* operation, const Layout& l, std::span<const float
 // The rows of the table times the factors, rounded to f32.
 Table times(const Table& table, std::span<const float> scale) {
   const auto tokens = static_cast<std::size_t>(table.tokens()), rows = static_cast<std::size_t>(table.batch()) * tokens;
-  const std::size_t row = static_cast<std::size_t>(table.heads()) * static_cast<std::size_t>(table.pairs());
+  const std::size_t row = static_cast<std::size_t>(table.head_rows()) * static_cast<std::size_t>(table.pairs());
   const std::size_t many = std::max(rows, scale.size());
   std::vector<float> cos, sin;
   cos.reserve(many * row);
@@ -45,7 +45,7 @@ Table times(const Table& table, std::span<const float> scale) {
       sin.push_back(table.sin()[i] * factor);
     }
   }
-  return Table(cos, sin, table.pairs(), table.pairing(), static_cast<int>(many / tokens), table.heads());
+  return Table(cos, sin, table.pairs(), table.pairing(), static_cast<int>(many / tokens), table.head_rows());
 }
 
 // Multiplies the elements of each head by the factor of its token, in place. Its items are heads.

@@ -162,7 +162,7 @@ void shift(const Heads& k, const Heads& v, const Table& table, std::int64_t keep
   Heads token = block;  // any token: the checks and the job are those of a rotation in place
   token.layout.tokens = token.layout.batch = 1;
   const cpu::Kernels& kernels = cpu::chosen();
-  ShiftWork work{kernels.rotate, cpu::transfer_of(kernels), {}, {}, 0, 0, keep, drop, sequences, table.heads()};
+  ShiftWork work{kernels.rotate, cpu::transfer_of(kernels), {}, {}, 0, 0, keep, drop, sequences, table.head_rows()};
   check_rotate({"shift", "k", "k", ""}, token, token, table, options.direction, work.turn);
   if (!has_elements(k.layout)) return;
   Index tokens = 0;

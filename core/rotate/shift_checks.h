@@ -55,8 +55,8 @@ std::int64_t check_shift(const Heads& k, const Heads& v, const TableShape& table
   const auto apart = [&](const char* name, const auto* data, std::int64_t values_of) {
     if (data != nullptr) check_disjoint("shift", written.all(), values(name, data, values_of));
   };
-  apart("the table's cos", cos, std::int64_t{table.heads} * table.pairs);
-  apart("the table's sin", sin, std::int64_t{table.heads} * table.pairs);
+  apart("the table's cos", cos, std::int64_t{table.head_rows} * table.pairs);
+  apart("the table's sin", sin, std::int64_t{table.head_rows} * table.pairs);
   apart("indptr", sequences.indptr, count + 1);
   apart("lengths", sequences.lengths, count);
   return count;

@@ -22,12 +22,13 @@ template <class... Parts>
   fail(code, "between", sentence...);
 }
 
-// A rope and the positions of the keys: one of the two that between() joins.
+// A rope and the positions of the keys: one of the two that between() joins. The view keeps converted positions in
+// `converted`.
 class RopeAtPositions {
  public:
-  RopeAtPositions(const Frequencies& f, const Positions& p) : f_(f), p_(p) {
+  RopeAtPositions(const Frequencies& f, const Positions& p, std::vector<std::int64_t>& converted) : f_(f), p_(p) {
     checked_pairs(f);
-    values_ = PositionsAccess::values(p, converted_);
+    values_ = PositionsAccess::values(p, converted);
     check_positions(f, p, values_.reals);
   }
 
@@ -47,17 +48,25 @@ class RopeAtPositions {
     detail::check_magnitudes("between", p_, values_.reals);
   }
 
-  // Appends the frequencies of each axis, and the phase as those of one more axis, [axes, heads, pairs].
-  void add_frequencies(bool negative, Frequencies& sum) const {
-    std::vector<double> terms;
-    fill_terms(f_, f_.axes(), std::int64_t{f_.heads} * f_.pairs(), terms);
-    for (const double w : terms) sum.inv_freq.push_back(negative ? -w : w);
-    sum.summed_axes += f_.axes() + (f_.phase.empty() ? 0 : 1);
+  // Appends the frequencies of each axis, and its positions, as doubles or not. An integer is two exact doubles, each
+  // with the frequencies.
+  void add(bool negative, int batch, bool as_doubles, BetweenMemory& memory) const {
+    const std::int64_t* const p = integers();
+    if (!as_doubles)
+      return add(negative, batch, memory.integers, std::int64_t{1}, memory, [=](auto k) { return p[k]; });
+    if (are_real()) return add(negative, batch, memory.doubles, 1.0, memory, [this](auto k) { return reals()[k]; });
+    add(negative, batch, memory.doubles, 1.0, memory, [=](auto k) { return static_cast<double>(low_bits(p[k])); });
+    add(negative, batch, memory.doubles, 0.0, memory,
+        [=](auto k) { return static_cast<double>(p[k] - low_bits(p[k])); });
   }
 
-  // Appends value(index) for each position, [axes, batch, tokens], and `one` for the axis of the phase.
+ private:
+  // Appends the frequencies, [axes, head_rows, pairs], and value(index) of each position, [axes, batch, tokens]. A
+  // phase is those of one more axis, at the position `one`.
   template <class T, class Value>
-  void add_positions(int batch, std::vector<T>& all, T one, const Value& value) const {
+  void add(bool negative, int batch, std::vector<T>& all, T one, BetweenMemory& memory, const Value& value) const {
+    fill_terms(f_, f_.axes(), std::int64_t{f_.head_rows} * f_.pairs(), memory.rope_terms);
+    for (const double w : memory.rope_terms) memory.terms.push_back(negative ? -w : w);
     for (int axis = 0; axis < f_.axes(); ++axis) {
       for (std::int64_t row = 0; row < batch; ++row) {
         for (std::int64_t token = 0; token < p_.tokens(); ++token) all.push_back(value(at(axis, row, token)));
@@ -65,30 +74,17 @@ class RopeAtPositions {
     }
     if (!f_.phase.empty()) all.insert(all.end(), static_cast<std::size_t>(batch * p_.tokens()), one);
   }
-
-  // Appends frequencies and positions as doubles. An integer is two exact doubles, each with the frequencies.
-  void add_reals(bool negative, int batch, std::vector<double>& all, Frequencies& sum) const {
-    add_frequencies(negative, sum);
-    if (are_real()) return add_positions(batch, all, 1.0, [&](std::int64_t k) { return reals()[k]; });
-    add_positions(batch, all, 1.0, [&](std::int64_t k) { return static_cast<double>(low_bits(integers()[k])); });
-    add_frequencies(negative, sum);
-    add_positions(batch, all, 0.0,
-                  [&](std::int64_t k) { return static_cast<double>(integers()[k] - low_bits(integers()[k])); });
-  }
-
- private:
   static std::int64_t low_bits(std::int64_t x) noexcept { return x & 0xffffffff; }
 
   const Frequencies& f_;
   const Positions& p_;
-  std::vector<std::int64_t> converted_;
   PositionValues values_;
 };
 
 Pairing written(Pairing pairing) noexcept { return pairing == Pairing::interleaved_to_half ? Pairing::half : pairing; }
 
 bool are_one_rope(const Frequencies& a, const Frequencies& b) {
-  return a.inv_freq == b.inv_freq && a.clockwise == b.clockwise && a.heads == b.heads &&
+  return a.inv_freq == b.inv_freq && a.clockwise == b.clockwise && a.head_rows == b.head_rows &&
          a.summed_axes == b.summed_axes && a.phase == b.phase && (a.axis == b.axis || (a.axes() == 1 && b.axes() == 1));
 }
 
@@ -118,29 +114,32 @@ bool distances(const RopeAtPositions& from, const T* a, const RopeAtPositions& t
   return true;
 }
 
-// From [axes, heads, pairs] to [heads, axes, pairs].
-std::vector<double> by_head(const std::vector<double>& terms, int heads, int pairs) {
-  std::vector<double> rows;
-  const auto row = static_cast<std::size_t>(heads) * static_cast<std::size_t>(pairs);
+// Sets the frequencies of a sum to terms, [axes, head_rows, pairs].
+void set_sum(const std::vector<double>& terms, int pairs, Frequencies& sum) {
+  const auto row = static_cast<std::size_t>(sum.head_rows) * static_cast<std::size_t>(pairs);
+  sum.summed_axes = static_cast<int>(terms.size() / row);
+  sum.inv_freq.clear();
   for (std::size_t head = 0; head < row; head += static_cast<std::size_t>(pairs)) {
     for (std::size_t axis = 0; axis < terms.size(); axis += row) {
       const auto first = terms.begin() + static_cast<std::ptrdiff_t>(axis + head);
-      rows.insert(rows.end(), first, first + pairs);
+      sum.inv_freq.insert(sum.inv_freq.end(), first, first + pairs);
     }
   }
-  return rows;
+  sum.inv_freq_float32.clear();
+  sum.axis.clear();
+  sum.phase.clear();
 }
 
 }  // namespace
 
-Frequencies detail::check_between(const Frequencies& from, Extent from_positions, const Frequencies& to,
-                                  Extent to_positions) {
+void detail::check_between(const Frequencies& from, Extent from_positions, const Frequencies& to, Extent to_positions,
+                           Frequencies& turn) {
   if (from.pairs() != to.pairs())
     refuse_between(Code::SHAPE, "from and to must have the same number of pairs but have ", from.pairs(), " and ",
                    to.pairs());
-  if (from.heads != to.heads)
-    refuse_between(Code::SHAPE, "from and to must have rows for as many heads but have ", from.heads, " and ",
-                   to.heads);
+  if (from.head_rows != to.head_rows)
+    refuse_between(Code::SHAPE, "from and to must have the same head_rows but have ", from.head_rows, " and ",
+                   to.head_rows);
   if (from.xpos != to.xpos || (to.xpos.scale != 0 && !are_one_rope(from, to)))
     refuse_between(Code::SHAPE, "with xpos from and to must be one rope, with one scale and center, but are two");
   if (written(from.pairing) != written(to.pairing))
@@ -155,7 +154,7 @@ Frequencies detail::check_between(const Frequencies& from, Extent from_positions
       refuse_between(Code::SHAPE, "the batches of the positions must be equal, or one of them 1, but are ",
                      from_positions.batch, " and ", to_positions.batch);
   }
-  Frequencies turn = to;
+  turn = to;
   turn.pairing = written(to.pairing);
   turn.xpos.center = 0;  // the quotient of two amplitudes is that of their distance
   turn.attention_factor =
@@ -163,58 +162,51 @@ Frequencies detail::check_between(const Frequencies& from, Extent from_positions
   if (from.attention_factor == 0 || !std::isfinite(turn.attention_factor))
     refuse_between(Code::SCALING, "the attention factors must have a finite ratio but are ", from.attention_factor,
                    " and ", to.attention_factor);
-  return turn;
 }
 
-Table between(const Frequencies& from, const Positions& from_positions, const Frequencies& to,
-              const Positions& to_positions, const TableOptions& options) {
+Positions detail::set_between(const Frequencies& from, const Positions& from_positions, const Frequencies& to,
+                              const Positions& to_positions, const TableOptions& options, BetweenMemory& memory) {
   check_options(options);
   if (options.angles != Angles::exact) refuse_between(Code::VALUE, "angles must be exact but got float32");
-  const RopeAtPositions before(from, from_positions), after(to, to_positions);
-  const Frequencies turn = check_between(from, {from_positions.batch(), from_positions.tokens()}, to,
-                                         {to_positions.batch(), to_positions.tokens()});
+  const RopeAtPositions before(from, from_positions, memory.from), after(to, to_positions, memory.to);
+  Frequencies& turn = memory.turn;
+  check_between(from, {from_positions.batch(), from_positions.tokens()}, to,
+                {to_positions.batch(), to_positions.tokens()}, turn);
   const std::int64_t tokens = to_positions.tokens();
   const int batch = std::max(from_positions.batch(), to_positions.batch());
+  memory.integers.clear();
+  memory.doubles.clear();
 
   if (are_one_rope(from, to)) {
     const int axes = std::max({before.axes(), after.axes(), from.summed_axes});
-    Frequencies by = turn;
-    by.phase.clear();
-    std::vector<std::int64_t> moved;
+    turn.phase.clear();
     if (before.integers() != nullptr && after.integers() != nullptr &&
-        distances(before, before.integers(), after, after.integers(), axes, batch, tokens, moved))
-      return Table(by, Positions(std::move(moved), axes, batch), options);
-    std::vector<double> reals;
-    if (by.xpos.scale != 0 && before.are_real() && after.are_real() &&
-        distances(before, before.reals(), after, after.reals(), axes, batch, tokens, reals))
-      return Table(by, Positions(std::move(reals), axes, batch), options);
+        distances(before, before.integers(), after, after.integers(), axes, batch, tokens, memory.integers))
+      return Positions(memory.integers, axes, batch);
+    if (turn.xpos.scale != 0 && before.are_real() && after.are_real() &&
+        distances(before, before.reals(), after, after.reals(), axes, batch, tokens, memory.doubles))
+      return Positions(memory.doubles, axes, batch);
+    memory.integers.clear();
   }
   if (turn.xpos.scale != 0)
     refuse_between(Code::POSITION, "with xpos both positions must be integers, or doubles, whose distances are exact");
   before.check_magnitudes();
   after.check_magnitudes();
   // The angle is a sum over the axes of both ropes; those of `from` are negative.
-  Frequencies sum = turn;
-  sum.inv_freq.clear();
-  sum.inv_freq_float32.clear();
-  sum.axis.clear();
-  sum.phase.clear();
-  sum.summed_axes = 0;
-  const bool back = from.clockwise == to.clockwise;
-  if (!before.are_real() && !after.are_real()) {
-    std::vector<std::int64_t> all;
-    for (const RopeAtPositions* one : {&after, &before}) {
-      one->add_frequencies(back && one == &before, sum);
-      one->add_positions(batch, all, std::int64_t{1}, [&](std::int64_t k) { return one->integers()[k]; });
-    }
-    sum.inv_freq = by_head(sum.inv_freq, to.heads, to.pairs());
-    return Table(sum, Positions(std::move(all), sum.summed_axes, batch), options);
-  }
-  std::vector<double> all;
-  after.add_reals(false, batch, all, sum);
-  before.add_reals(back, batch, all, sum);
-  sum.inv_freq = by_head(sum.inv_freq, to.heads, to.pairs());
-  return Table(sum, Positions(std::move(all), sum.summed_axes, batch), options);
+  const bool as_doubles = before.are_real() || after.are_real();
+  memory.terms.clear();
+  after.add(false, batch, as_doubles, memory);
+  before.add(from.clockwise == to.clockwise, batch, as_doubles, memory);
+  set_sum(memory.terms, to.pairs(), turn);
+  if (as_doubles) return Positions(memory.doubles, turn.summed_axes, batch);
+  return Positions(memory.integers, turn.summed_axes, batch);
+}
+
+Table between(const Frequencies& from, const Positions& from_positions, const Frequencies& to,
+              const Positions& to_positions, const TableOptions& options) {
+  Table table;
+  table.assign_between(from, from_positions, to, to_positions, options);
+  return table;
 }
 
 }  // namespace rotary

@@ -32,7 +32,7 @@ struct RowsAccess {
   // A call with Rows becomes a call with a Table of their shape that has no rows itself.
   static const Rows* of(const Table& table) noexcept { return table.numbered_; }
   static void set(Table& table, const Rows& rows) noexcept {
-    table.shape_ = {rows.pairing, rows.pairs, rows.numbers.batch(), rows.numbers.tokens()};
+    table.shape_ = {rows.pairing, rows.pairs, rows.numbers.batch(), rows.numbers.tokens(), 1, rows.xpos};
     table.numbered_ = &rows;
   }
   static const TableShape& shape(const Table& table) noexcept { return table.shape_; }

@@ -42,7 +42,7 @@ int Frequencies::axes() const noexcept { return axes_of(axis, summed_axes); }
 int Rope::axes() const noexcept { return axes_of(axis, summed_axes); }
 
 int Frequencies::pairs() const noexcept {
-  const int rows = (heads > 0 ? heads : 1) * (summed_axes > 0 ? summed_axes : 1);
+  const int rows = (head_rows > 0 ? head_rows : 1) * (summed_axes > 0 ? summed_axes : 1);
   return static_cast<int>(inv_freq.size()) / rows;
 }
 
@@ -162,6 +162,7 @@ struct Table::State {
   std::vector<std::int64_t> integers;  // converted positions
   std::vector<double> terms;           // terms of sums, laid out as in AngleJob
   std::vector<std::uint8_t> axis;      // for each pair of all heads
+  BetweenMemory between;
 };
 
 Table::Table(const Frequencies& f, const Positions& positions, const TableOptions& options) {
@@ -170,7 +171,7 @@ Table::Table(const Frequencies& f, const Positions& positions, const TableOption
 
 void Table::assign(const Frequencies& f, const Positions& positions, const TableOptions& options) {
   const FloatState ours;
-  const int pairs = checked_pairs(f), row = f.heads * pairs;
+  const int pairs = checked_pairs(f), row = f.head_rows * pairs;
   check_options(options);
   const std::size_t size = checked_size(positions.batch(), positions.tokens(), row);
   if (state_ == nullptr) state_ = std::make_unique<State>();
@@ -190,9 +191,9 @@ void Table::assign(const Frequencies& f, const Positions& positions, const Table
   job.axis = job.axes > 1 ? f.axis.data() : nullptr;
   job.inv_freq = f.inv_freq.data();
   job.attention_factor = f.attention_factor;
-  if (job.axis != nullptr && f.heads > 1) {
+  if (job.axis != nullptr && f.head_rows > 1) {
     state_->axis.clear();
-    for (int h = 0; h < f.heads; ++h) state_->axis.insert(state_->axis.end(), f.axis.begin(), f.axis.end());
+    for (int h = 0; h < f.head_rows; ++h) state_->axis.insert(state_->axis.end(), f.axis.begin(), f.axis.end());
     job.axis = state_->axis.data();
   }
   if (is_sum(f)) set_terms(f, positions, values, options.angles, job, state_->terms);
@@ -219,7 +220,16 @@ void Table::assign(const Frequencies& f, const Positions& positions, const Table
   const std::int64_t grain = std::max<std::int64_t>(1, 8192 / row);  // rows that take some ten microseconds
   options.executor->run(job.rows, grain, fill_rows, &fill);
   if (may_throw) state_->rows.swap(state_->spare);
-  set({f.pairing, pairs, positions.batch(), positions.tokens(), f.heads, job.xpos != nullptr});
+  set({f.pairing, pairs, positions.batch(), positions.tokens(), f.head_rows, job.xpos != nullptr});
+}
+
+void Table::assign_between(const Frequencies& from, const Positions& from_positions, const Frequencies& to,
+                           const Positions& to_positions, const TableOptions& options) {
+  const FloatState ours;
+  if (state_ == nullptr) state_ = std::make_unique<State>();
+  BetweenMemory& memory = state_->between;
+  const Positions turns = set_between(from, from_positions, to, to_positions, options, memory);
+  assign(memory.turn, turns, options);
 }
 
 Table::Table() noexcept = default;
@@ -227,7 +237,7 @@ Table::Table() noexcept = default;
 // Sets the shape of the rows in state_.
 void Table::set(const TableShape& shape) {
   shape_ = shape;
-  const auto size = static_cast<std::size_t>(shape.batch * shape.tokens * shape.heads * shape.pairs);
+  const auto size = static_cast<std::size_t>(shape.batch * shape.tokens * shape.head_rows * shape.pairs);
   cos_ = {state_->rows.cos(), size};
   sin_ = {state_->rows.sin(), size};
 }
@@ -244,36 +254,42 @@ void Table::copy_rows(std::span<const float> cos, std::span<const float> sin) {
 }
 
 Table Table::borrow(std::span<const float> cos, std::span<const float> sin, int pairs, Pairing pairing, int batch,
-                    int heads) {
+                    int head_rows) {
   detail::check_pairing("table", pairing);
   Table table;
-  table.shape_ = {pairing, pairs, batch, checked_tokens(cos.size(), sin.size(), pairs, batch, heads), heads};
+  table.shape_ = {pairing, pairs, batch, checked_tokens(cos.size(), sin.size(), pairs, batch, head_rows), head_rows};
   table.cos_ = cos;
   table.sin_ = sin;
   return table;
 }
 
-Table::Table(std::span<const float> cos, std::span<const float> sin, int pairs, Pairing pairing, int batch, int heads,
-             bool xpos) {
-  assign(cos, sin, pairs, pairing, batch, heads, xpos);
+Table::Table(std::span<const float> cos, std::span<const float> sin, int pairs, Pairing pairing, int batch,
+             int head_rows, bool xpos) {
+  assign(cos, sin, pairs, pairing, batch, head_rows, xpos);
 }
 
 void Table::assign(std::span<const float> cos, std::span<const float> sin, int pairs, Pairing pairing, int batch,
-                   int heads, bool xpos) {
+                   int head_rows, bool xpos) {
   detail::check_pairing("table", pairing);
-  const std::int64_t tokens = checked_tokens(cos.size(), sin.size(), pairs, batch, heads);
+  const std::int64_t tokens = checked_tokens(cos.size(), sin.size(), pairs, batch, head_rows);
   copy_rows(cos, sin);
-  set({pairing, pairs, batch, tokens, heads, xpos});
+  set({pairing, pairs, batch, tokens, head_rows, xpos});
 }
 
-// ---- rows of other types and strides -------------------------------------------------------------
+// ---- rows by number ------------------------------------------------------------------------------
+
+Rows Table::rows(Positions numbers) const {
+  const int row = head_rows() * pairs();
+  return {cos_.data(), sin_.data(),        DType::f32,         pairs(),     pairing(),
+          row,         batch() * tokens(), std::move(numbers), head_rows(), xpos()};
+}
 
 Table::Table(const Rows& rows) { assign(rows); }
 
 void Table::assign(const Rows& from) {
   check_rows("table", from);
   const Positions& numbers = from.numbers;
-  const int row = from.heads * from.pairs;
+  const int row = from.head_rows * from.pairs;
   reserve(checked_size(numbers.batch(), numbers.tokens(), row));
   float *cos = state_->rows.cos(), *sin = state_->rows.sin();
   by_type(from.dtype, [&]<class T>(T) {
@@ -284,14 +300,14 @@ void Table::assign(const Rows& from) {
       std::transform(s, s + row, sin, [](T x) { return decode(x); });
     }
   });
-  set({from.pairing, from.pairs, numbers.batch(), numbers.tokens(), from.heads});
+  set({from.pairing, from.pairs, numbers.batch(), numbers.tokens(), from.head_rows, from.xpos});
 }
 
 void write_rows(const Frequencies& f, const Positions& positions, void* cos, void* sin, DType dtype,
                 std::int64_t stride, Angles angles, const Executor& executor) {
   check_dtype("write_rows", dtype);
   const Table table(f, positions, {angles, static_cast<Rounding>(dtype), executor});
-  const std::int64_t rows = table.batch() * table.tokens(), pairs = std::int64_t{table.heads()} * table.pairs();
+  const std::int64_t rows = table.batch() * table.tokens(), pairs = std::int64_t{table.head_rows()} * table.pairs();
   if (stride < pairs)
     fail(Code::SHAPE, "write_rows", "stride must be at least the ", pairs, " pairs of a row but got ", stride);
   if (rows == 0) return;

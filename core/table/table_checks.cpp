@@ -77,19 +77,19 @@ int checked_pairs(const Frequencies& f) {
   const std::size_t size = f.inv_freq.size();
   if (size == 0) refuse_table(Code::SHAPE, "inv_freq must have at least one pair but is empty");
   if (size > largest_pairs) refuse_table(Code::SHAPE, "inv_freq must have fewer than 2^30 pairs but has ", size);
-  if (f.heads < 1) refuse_table(Code::SHAPE, "heads must be at least 1 but is ", f.heads);
+  if (f.head_rows < 1) refuse_table(Code::SHAPE, "head_rows must be at least 1 but is ", f.head_rows);
   if (f.summed_axes < 0 || f.summed_axes > 1024)  // between() has them, four times a rope's
     refuse_table(Code::SHAPE, "summed_axes must be from 0 to 1024 but is ", f.summed_axes);
-  const std::size_t rows = static_cast<std::size_t>(f.heads) * static_cast<std::size_t>(std::max(1, f.summed_axes));
+  const std::size_t rows = static_cast<std::size_t>(f.head_rows) * static_cast<std::size_t>(std::max(1, f.summed_axes));
   if (size % rows != 0)
-    refuse_table(Code::SHAPE, "inv_freq must have a value for each pair of ", f.heads, " heads and ",
-                 std::max(1, f.summed_axes), " axes but has ", size);
+    refuse_table(Code::SHAPE, "inv_freq must have a value for each pair of ", f.head_rows, " head_rows and ",
+                 std::max(1, f.summed_axes), " axes but has ", size, advice_on(f.head_rows));
   const std::size_t pairs = size / rows;
   expect("axis", f.axis.size(), pairs);
   if (f.summed_axes > 0 && !f.axis.empty())
     refuse_table(Code::SHAPE, "axis must be empty where axes are summed but has ", f.axis.size());
   expect("inv_freq_float32", f.inv_freq_float32.size(), size);
-  if (f.phase.size() != pairs * static_cast<std::size_t>(f.heads)) expect("phase", f.phase.size(), pairs);
+  if (f.phase.size() != pairs * static_cast<std::size_t>(f.head_rows)) expect("phase", f.phase.size(), pairs);
   if (const std::size_t i = first_not_finite<double>(f.inv_freq); i < size)
     refuse_table(Code::SCALING, "inv_freq must be finite but is ", all_digits(f.inv_freq[i]), " at pair ", i);
   if (const std::size_t i = first_not_finite<double>(f.phase); i < f.phase.size())
@@ -162,8 +162,9 @@ void check_rows(const char* operation, const Rows& r) {
   check_dtype(operation, r.dtype);
   if (r.pairs < 1 || r.pairs > largest_pairs)
     refuse(Code::SHAPE, "rows must have 1 to 2^30 - 1 pairs but have ", r.pairs);
-  if (r.heads < 1 || r.heads > largest_pairs / r.pairs)
-    refuse(Code::SHAPE, "rows must have 1 head or more, and less than 2^30 pairs in all, but have ", r.heads, " heads");
+  if (r.head_rows < 1 || r.head_rows > largest_pairs / r.pairs)
+    refuse(Code::SHAPE, "head_rows must be at least 1, and head_rows * pairs below 2^30, but head_rows is ",
+           r.head_rows);
   std::int64_t reach = 0;
   if (r.stride < 0 || r.rows < 0 || multiply_overflows(r.rows, r.stride, &reach) || reach > INT64_MAX / 8)
     refuse(Code::SHAPE, "rows must have a count and a stride that are not negative and fit in memory but have ", r.rows,
@@ -197,16 +198,17 @@ std::size_t checked_size(int batch, std::int64_t tokens, int pairs) {
   return static_cast<std::size_t>(size);
 }
 
-std::int64_t checked_tokens(std::size_t cos, std::size_t sin, int pairs, int batch, int heads) {
+std::int64_t checked_tokens(std::size_t cos, std::size_t sin, int pairs, int batch, int head_rows) {
   if (pairs < 1 || pairs > largest_pairs) fail(Code::SHAPE, "table", "pairs must be from 1 to 2^30 - 1 but is ", pairs);
-  if (heads < 1 || heads > largest_pairs / pairs)
-    fail(Code::SHAPE, "table", "heads must be at least 1, and heads * pairs below 2^30, but heads is ", heads);
+  if (head_rows < 1 || head_rows > largest_pairs / pairs)
+    fail(Code::SHAPE, "table", "head_rows must be at least 1, and head_rows * pairs below 2^30, but head_rows is ",
+         head_rows);
   if (batch < 1) fail(Code::SHAPE, "table", "batch must be at least 1 but is ", batch);
   if (cos != sin) fail(Code::SHAPE, "table", "cos and sin must have the same length but have ", cos, " and ", sin);
   const std::size_t row =
-      static_cast<std::size_t>(batch) * static_cast<std::size_t>(heads) * static_cast<std::size_t>(pairs);
+      static_cast<std::size_t>(batch) * static_cast<std::size_t>(head_rows) * static_cast<std::size_t>(pairs);
   if (cos % row != 0)
-    fail(Code::SHAPE, "table", "the length of cos must be a multiple of batch * ", heads > 1 ? "heads * " : "",
+    fail(Code::SHAPE, "table", "the length of cos must be a multiple of batch * ", head_rows > 1 ? "head_rows * " : "",
          "pairs = ", row, " but is ", cos);
   return static_cast<std::int64_t>(cos / row);
 }

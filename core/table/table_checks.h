@@ -14,6 +14,12 @@ struct AngleJob;  // angle_job.h
 
 inline constexpr int largest_pairs = (1 << 30) - 1;  // so that rotary_dim is an int
 
+// Ends a sentence that refuses the size of inv_freq.
+inline const char* advice_on(int head_rows) noexcept {
+  return head_rows == 1 ? ""
+                        : " (head_rows is the number of rows of frequencies, not the model's heads: leave it 1 unless "
+                          "inv_freq has a row for each head)";
+}
 // The number of pairs of a head. Throws PAIRING, SHAPE, SCALING.
 ROTARY_API int checked_pairs(const Frequencies&);
 
@@ -43,7 +49,7 @@ ROTARY_API void check_options(const TableOptions&);
 ROTARY_API std::size_t checked_size(int batch, std::int64_t tokens, int pairs);
 
 // The tokens of a table whose cos and sin have these lengths. Throws SHAPE.
-ROTARY_API std::int64_t checked_tokens(std::size_t cos, std::size_t sin, int pairs, int batch, int heads = 1);
+ROTARY_API std::int64_t checked_tokens(std::size_t cos, std::size_t sin, int pairs, int batch, int head_rows = 1);
 
 // inv_freq in f32, padded with zeros as the CPU kernels require.
 ROTARY_API void prepare_float32(const Frequencies&, std::vector<float>& result);
@@ -54,13 +60,25 @@ ROTARY_API void check_float32(const AngleJob&);
 
 // ---- between ----
 
-// Sizes of positions. check_between returns the frequencies of the table between two ropes: those of `to` with the
+// Sizes of positions. check_between sets turn to the frequencies of the table between two ropes: those of `to` with the
 // ratio of the attention factors. Throws SHAPE, PAIRING, SCALING.
 struct Extent {
   int batch;
   std::int64_t tokens;
 };
-ROTARY_API Frequencies check_between(const Frequencies& from, Extent from_positions, const Frequencies& to,
-                                     Extent to_positions);
+ROTARY_API void check_between(const Frequencies& from, Extent from_positions, const Frequencies& to,
+                              Extent to_positions, Frequencies& turn);
+
+// The frequencies of a table between two ropes and the memory that they are made in, kept for the next step.
+struct BetweenMemory {
+  Frequencies turn;
+  std::vector<std::int64_t> from, to;  // converted positions
+  std::vector<std::int64_t> integers;  // the table's positions, one of the two
+  std::vector<double> doubles;
+  std::vector<double> rope_terms, terms;  // frequencies of one rope and of both, [axes, head_rows, pairs]
+};
+// Sets memory.turn and returns its positions, a view of the memory: the table of both is between().
+Positions set_between(const Frequencies& from, const Positions& from_positions, const Frequencies& to,
+                      const Positions& to_positions, const TableOptions&, BetweenMemory&);
 
 }  // namespace rotary::detail

@@ -44,7 +44,7 @@ void fill_terms(const Frequencies& f, int axes, std::int64_t padded, std::vector
   const auto at = [](std::int64_t i) { return static_cast<std::size_t>(i); };
   const std::int64_t pairs = f.pairs(), count = axes + (f.phase.empty() ? 0 : 1);
   terms.assign(at(count * padded), 0);
-  for (std::int64_t pair = 0; pair < f.heads * pairs; ++pair) {
+  for (std::int64_t pair = 0; pair < f.head_rows * pairs; ++pair) {
     const std::int64_t head = pair / pairs, i = pair % pairs;
     for (int a = 0; a < axes; ++a) {
       double& term = terms[at(a * padded + pair)];

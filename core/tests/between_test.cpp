@@ -30,10 +30,10 @@ void expect_right(const Frequencies& from, const std::vector<P>& p, const Freque
   const Table table = between(from, Positions(p, from.axes()), to, Positions(q, to.axes()), {Angles::exact, rounding});
   const std::size_t tokens = p.size() / static_cast<std::size_t>(from.axes());
   ASSERT_EQ(table.tokens(), static_cast<std::int64_t>(tokens));
-  ASSERT_EQ(table.heads(), to.heads);
+  ASSERT_EQ(table.head_rows(), to.head_rows);
   std::size_t k = 0;
   for (std::size_t t = 0; t < tokens; ++t) {
-    for (int h = 0; h < to.heads; ++h) {
+    for (int h = 0; h < to.head_rows; ++h) {
       for (int i = 0; i < to.pairs(); ++i, ++k) {
         const judge::Pair got{table.cos()[k], table.sin()[k]};
         const judge::Pair wanted = right(from, p, to, q, t, h, i, factor, rounding);
@@ -133,7 +133,7 @@ TEST(Between, batches_and_axes_are_those_of_both_sides) {
 TEST(Between, rows_of_heads_sums_and_phases_are_taken) {
   std::mt19937 random(5);
   std::uniform_real_distribution<double> any(-1, 1);
-  Frequencies f{.pairing = Pairing::half, .heads = 3, .summed_axes = 2};
+  Frequencies f{.pairing = Pairing::half, .head_rows = 3, .summed_axes = 2};
   for (int i = 0; i < 3 * 2 * 4; ++i) f.inv_freq.push_back(any(random));
   for (int i = 0; i < 3 * 4; ++i) f.phase.push_back(any(random));
   Frequencies g = f;

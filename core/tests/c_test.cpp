@@ -335,10 +335,10 @@ TEST_P(Calls, RowsByNumberAreThoseOfATable) {
       auto at = initialised(rotary_positions_init);
       at.type = ROTARY_INT32, at.values = numbers.data(), at.tokens = 5, at.batch = batch;
       const Handles h = handles_of(rope_of(8));
-      expect_ok(rotary_table_borrow_rows(h.table, &given, &at));
+      expect_ok(rotary_table_assign_rows(h.table, &given, &at));
       EXPECT_EQ(rotary_table_tokens(h.table), 5);
       EXPECT_EQ(rotary_table_batch(h.table), batch);
-      EXPECT_EQ(rotary_table_cos(h.table) == nullptr, type == DType::f32);
+      EXPECT_TRUE(same_bits(wanted.cos(), std::span(rotary_table_cos(h.table), wanted.cos().size())));
       auto how = initialised(rotary_options_init);
       how.direction = constant_of(direction);
       for (const int parts : {1, 3, 11}) {
@@ -349,8 +349,8 @@ TEST_P(Calls, RowsByNumberAreThoseOfATable) {
           const rotary_heads xk = k_view(k);
           const rotary_heads yk = k_view(got_k);
           const rotary_heads x = q_view(alone);
-          expect_ok(rotary_rotate_qk(&xq, nullptr, &xk, &yk, h.table, &how));
-          expect_ok(rotary_rotate(&x, nullptr, h.table, &how));
+          expect_ok(rotary_rotate_qk_rows(&xq, nullptr, &xk, &yk, &given, &at, &how));
+          expect_ok(rotary_rotate_qk_rows(&x, nullptr, nullptr, nullptr, &given, &at, &how));
         }
         EXPECT_EQ(got_q, wanted_q) << name(type) << parts;
         EXPECT_EQ(got_k, wanted_k) << name(type) << parts;
@@ -462,7 +462,7 @@ TEST(C, AFieldRefusesTheConstantsOfEveryOtherKind) {
     rows.pairing = ROTARY_HALF;
     set(rows);
     Handles other = handles_of(rope_of(4));
-    return rotary_table_borrow_rows(other.table, &rows, &two);
+    return rotary_table_assign_rows(other.table, &rows, &two);
   };
   const auto rotate_call = [&](auto set) {
     auto options = initialised(rotary_options_init);
@@ -491,10 +491,10 @@ TEST(C, AFieldRefusesTheConstantsOfEveryOtherKind) {
       {"rows.dtype", dtypes, [&](int c) { return rows_call([&](rotary_rows& r) { r.dtype = c; }); }},
       {"rows.pairing", pairings, [&](int c) { return rows_call([&](rotary_rows& r) { r.pairing = c; }); }},
       {"write's angles", angles,
+       [&](int c) { return rotary_rows_write(h.frequencies, &two, k_cache.data(), v_cache.data(), ROTARY_F32, 2, c); }},
+      {"write's dtype", dtypes,
        [&](int c) {
-         auto rows = initialised(rotary_rows_init);
-         rows.cos = k_cache.data(), rows.sin = v_cache.data(), rows.stride = 2, rows.rows = 2;
-         return rotary_rows_write(&rows, h.frequencies, &two, c);
+         return rotary_rows_write(h.frequencies, &two, k_cache.data(), v_cache.data(), c, 2, ROTARY_EXACT);
        }},
       {"heads.dtype", dtypes,
        [&](int c) { return rotate_call([&](rotary_heads& heads, rotary_options&) { heads.dtype = c; }); }},
@@ -604,9 +604,10 @@ TEST(C, PageTablesAndShiftsGiveTheBitsOfCpp) {
 TEST(C, SumsPhasesAmplitudesAndRowsPerHeadGiveTheBitsOfCpp) {
   const std::vector<double> speeds{1, 0.5, 2, 0.25, -1, 3, 0.75, 0.1, 0.3, 0.2, -0.4, 7}, phase{0, 1, 2, 3, 4, 5};
   rotary_rope given = rope_of(6);
-  given.heads = 2, given.summed_axes = 2;
+  given.head_rows = 2, given.summed_axes = 2;
   given.inv_freq = speeds.data(), given.phase = phase.data();
-  Rope rope{.head_dim = 6, .pairing = Pairing::half, .inv_freq = speeds, .heads = 2, .summed_axes = 2, .phase = phase};
+  Rope rope{
+      .head_dim = 6, .pairing = Pairing::half, .inv_freq = speeds, .head_rows = 2, .summed_axes = 2, .phase = phase};
   const std::vector<std::int64_t> places{0, 5, -7, 3, 2, 1};
   auto at = initialised(rotary_positions_init);
   at.type = ROTARY_INT64, at.values = places.data(), at.tokens = 3, at.axes = 2;
@@ -614,7 +615,7 @@ TEST(C, SumsPhasesAmplitudesAndRowsPerHeadGiveTheBitsOfCpp) {
   EXPECT_EQ(rotary_frequencies_pairs(h.frequencies), 3);
   assign(h, at);
   const Table wanted(frequencies(rope), Positions(places, 2));
-  EXPECT_EQ(rotary_table_heads(h.table), 2);
+  EXPECT_EQ(rotary_table_head_rows(h.table), 2);
   EXPECT_TRUE(same_bits(wanted.cos(), std::span(rotary_table_cos(h.table), 18)));
 
   std::vector<float> x(3 * 4 * 6, 1.5F), y = x, z = x;
@@ -623,14 +624,14 @@ TEST(C, SumsPhasesAmplitudesAndRowsPerHeadGiveTheBitsOfCpp) {
   rotate(Heads{y.data(), DType::f32, thd(3, 4, 6)}, wanted);
   EXPECT_EQ(x, y);
   auto rows = initialised(rotary_rows_init);
-  rows.cos = const_cast<float*>(wanted.cos().data()), rows.sin = const_cast<float*>(wanted.sin().data());
-  rows.stride = 6, rows.rows = 3, rows.pairs = 3, rows.pairing = ROTARY_HALF, rows.heads = 2;
+  rows.cos = wanted.cos().data(), rows.sin = wanted.sin().data();
+  rows.stride = 6, rows.rows = 3, rows.pairs = 3, rows.pairing = ROTARY_HALF, rows.head_rows = 2;
   const rotary_positions numbers = run_of(0, 3);
   const Handles by = handles_of(rope_of(8));
-  expect_ok(rotary_table_borrow_rows(by.table, &rows, &numbers));
-  EXPECT_EQ(rotary_table_heads(by.table), 2);
+  expect_ok(rotary_table_assign_rows(by.table, &rows, &numbers));
+  EXPECT_EQ(rotary_table_head_rows(by.table), 2);
   const rotary_heads others = view_of(z.data(), DType::f32, thd(3, 4, 6), 0);
-  expect_ok(rotary_rotate(&others, nullptr, by.table, nullptr));
+  expect_ok(rotary_rotate_qk_rows(&others, nullptr, nullptr, nullptr, &rows, &numbers, nullptr));
   EXPECT_EQ(z, y);
 
   given = rope_of(6);
@@ -640,6 +641,49 @@ TEST(C, SumsPhasesAmplitudesAndRowsPerHeadGiveTheBitsOfCpp) {
   const Table of_keys(frequencies(Rope{.head_dim = 6, .pairing = Pairing::half, .xpos = {4, 1000, true}}),
                       positions(1001, 3));
   EXPECT_TRUE(same_bits(of_keys.sin(), std::span(rotary_table_sin(keys.table), 9)));
+  expect_ok(rotary_table_rows(keys.table, &rows));
+  EXPECT_EQ(rows.xpos, 1);
+  expect_ok(rotary_rotate_qk_rows(&others, nullptr, nullptr, nullptr, &rows, &numbers, nullptr));
+  expect_refused(rotary_rotate_qk_rows(&heads, nullptr, &others, nullptr, &rows, &numbers, nullptr), ROTARY_SCALING,
+                 "have no xPos");
+}
+
+// One table of all positions, and threads that rotate by its rows at a time, each with numbers of its own.
+TEST(C, RowsOfOneTableServeSeveralThreads) {
+  const Handles h = handles_of(rope_of(8)), other = handles_of(rope_of(8));
+  assign(h, run_of(0, 30));
+  auto rows = initialised(rotary_rows_init);
+  expect_ok(rotary_table_rows(h.table, &rows));
+  EXPECT_EQ(rows.rows, 30);
+  std::vector<std::vector<float>> q(3, std::vector<float>(5 * 3 * 8, 1.5f)), k(3, std::vector<float>(5 * 8, -2.0f));
+  const auto rotate_by_rows = [&](std::size_t i, const std::vector<std::int32_t>& at) {
+    auto numbers = initialised(rotary_positions_init);
+    numbers.type = ROTARY_INT32, numbers.values = at.data(), numbers.tokens = 5;
+    const rotary_heads x = view_of(q[i].data(), DType::f32, thd(5, 3, 8), 0);
+    const rotary_heads y = view_of(k[i].data(), DType::f32, thd(5, 1, 8), 0);
+    for (int step = 0; step < 100; ++step)
+      expect_ok(rotary_rotate_qk_rows(&x, nullptr, &y, nullptr, &rows, &numbers, nullptr));
+  };
+  const std::vector<std::int32_t> some{7, 8, 9, 0, 29}, others{3, 3, 21, 1, 2};
+  std::thread first([&] { rotate_by_rows(0, some); }), second([&] { rotate_by_rows(1, others); });
+  first.join(), second.join();
+  for (std::size_t i = 0; i < 2; ++i) {
+    auto at = initialised(rotary_positions_init);
+    at.type = ROTARY_INT32, at.values = (i == 0 ? some : others).data(), at.tokens = 5;
+    assign(other, at);
+    q[2].assign(q[2].size(), 1.5f), k[2].assign(k[2].size(), -2.0f);
+    const rotary_heads x = view_of(q[2].data(), DType::f32, thd(5, 3, 8), 0);
+    const rotary_heads y = view_of(k[2].data(), DType::f32, thd(5, 1, 8), 0);
+    for (int step = 0; step < 100; ++step) expect_ok(rotary_rotate_qk(&x, nullptr, &y, nullptr, other.table, nullptr));
+    EXPECT_EQ(q[i], q[2]);
+    EXPECT_EQ(k[i], k[2]);
+  }
+  const rotary_positions beyond = run_of(26, 5);
+  const rotary_heads x = view_of(q[0].data(), DType::f32, thd(5, 3, 8), 0);
+  expect_refused(rotary_rotate_qk_rows(&x, nullptr, nullptr, nullptr, &rows, &beyond, nullptr), ROTARY_POSITION,
+                 "from 0 to 29 but token 4 has 30");
+  expect_refused(rotary_rotate_qk_rows(&x, nullptr, nullptr, &x, &rows, &beyond, nullptr), ROTARY_VALUE, "k must not");
+  expect_refused(rotary_table_rows(nullptr, &rows), ROTARY_VALUE, "table must not be null");
 }
 
 TEST(C, RowsOfTheCallers) {
@@ -661,23 +705,24 @@ TEST(C, WritesRowsIntoMemoryOfTheCallers) {
     const Table wanted(f, positions(99, 3), {Angles::exact, static_cast<Rounding>(type)});
     const std::size_t each = size_of(type);
     Bytes memory(30 * each, std::byte{0x5a});
+    const auto write = [&](int64_t stride) {
+      return rotary_rows_write(h.frequencies, &at, memory.data(), memory.data() + 5 * each, constant_of(type), stride,
+                               ROTARY_EXACT);
+    };
+    expect_ok(write(10));
+    EXPECT_EQ(memory[4 * each], std::byte{0x5a}) << "between the rows";
     auto rows = initialised(rotary_rows_init);
     rows.dtype = constant_of(type), rows.cos = memory.data(), rows.sin = memory.data() + 5 * each;
-    rows.stride = 10, rows.rows = 3;
-    expect_ok(rotary_rows_write(&rows, h.frequencies, &at, ROTARY_EXACT));
-    EXPECT_EQ(memory[4 * each], std::byte{0x5a}) << "between the rows";
-    rows.pairs = 4, rows.pairing = ROTARY_HALF;
-    expect_ok(rotary_table_borrow_rows(h.table, &rows, &numbers));
+    rows.stride = 10, rows.rows = 3, rows.pairs = 4, rows.pairing = ROTARY_HALF;
+    expect_ok(rotary_table_assign_rows(h.table, &rows, &numbers));
     std::vector<float> x(3 * 8, 1.0f), y = x;
     const rotary_heads heads = view_of(x.data(), DType::f32, thd(3, 1, 8), 0);
-    expect_ok(rotary_rotate_qkv(&heads, &heads, 0, h.table, nullptr));  // by a copy of the rows
+    expect_ok(rotary_rotate(&heads, nullptr, h.table, nullptr));
     rotate(rotary::heads(y, thd(3, 1, 8)), wanted);
     EXPECT_EQ(x, y);
-    rows.stride = 3;
-    expect_refused(rotary_rows_write(&rows, h.frequencies, &at, ROTARY_EXACT), ROTARY_SHAPE, "at least the 4 pairs");
-    rows.stride = 10, rows.rows = 2;
-    expect_refused(rotary_rows_write(&rows, h.frequencies, &at, ROTARY_EXACT), ROTARY_SHAPE, "the 3 positions");
-    expect_refused(rotary_table_borrow_rows(h.table, &rows, &numbers), ROTARY_POSITION, "from 0 to 1 but token 2");
+    expect_refused(write(3), ROTARY_SHAPE, "at least the 4 pairs");
+    rows.rows = 2;
+    expect_refused(rotary_table_assign_rows(h.table, &rows, &numbers), ROTARY_POSITION, "from 0 to 1 but token 2");
   }
 }
 

@@ -52,13 +52,13 @@ void expect_right(const Frequencies& f, const std::vector<P>& p, Rounding roundi
   const std::size_t tokens = p.size() / static_cast<std::size_t>(axes);
   std::vector<judge::Pair> wanted;
   for (std::size_t t = 0; t < tokens; ++t) {
-    for (int h = 0; h < f.heads; ++h) {
+    for (int h = 0; h < f.head_rows; ++h) {
       for (int i = 0; i < n; ++i) wanted.push_back(right(f, p, t, h, i, rounding));
     }
   }
   tests::on_every_target([&] {
     const Table table(f, Positions(p, axes), {Angles::exact, rounding});
-    ASSERT_EQ(table.heads(), f.heads);
+    ASSERT_EQ(table.head_rows(), f.head_rows);
     ASSERT_EQ(table.cos().size(), wanted.size());
     for (std::size_t k = 0; k < wanted.size(); ++k) {
       const judge::Pair got{table.cos()[k], table.sin()[k]};
@@ -78,7 +78,7 @@ std::vector<double> normal(std::size_t count, unsigned seed, double width = 1) {
 
 Frequencies summed(int heads, int axes, int pairs) {
   Frequencies f{.inv_freq = normal(static_cast<std::size_t>(heads * axes * pairs), 7), .pairing = Pairing::half};
-  f.heads = heads;
+  f.head_rows = heads;
   f.summed_axes = axes;
   return f;
 }
@@ -120,7 +120,7 @@ TEST(Equation, a_phase_is_added_to_any_rope) {
   expect_right(f, integers(40, 100000));
   f.axis = {0, 1, 0, 1, 2, 2, 0, 1, 2, 0};
   expect_right(f, integers(60, 1000));
-  f.heads = 2;
+  f.head_rows = 2;
   for (int i = 0; i < 10; ++i) f.inv_freq.push_back(f.inv_freq[static_cast<std::size_t>(i)] / 3);
   f.inv_freq_float32.clear();
   expect_right(f, integers(60, 1000));
@@ -137,7 +137,7 @@ TEST(Equation, xpos_multiplies_by_its_amplitude) {
   f.xpos = {100.5, 333.25, true};
   f.attention_factor = 1.2;
   expect_right(f, normal(40, 4, 3000));
-  f.heads = 2;
+  f.head_rows = 2;
   const std::vector<double> once = f.inv_freq;
   f.inv_freq.insert(f.inv_freq.end(), once.begin(), once.end());
   f.inv_freq_float32.clear();
@@ -192,7 +192,7 @@ TEST(Equation, a_packed_tensor_and_rows_of_the_callers_turn_by_rows_per_head_too
 
   Rows rows{table.cos().data(), table.sin().data(), DType::f32, 8, Pairing::half, 16, 5, Positions({4, 0, 2}), 2};
   const Table by_number(rows);
-  ASSERT_EQ(by_number.heads(), 2);
+  ASSERT_EQ(by_number.head_rows(), 2);
   EXPECT_EQ(by_number.cos()[16], table.cos()[0]);
   Tensors x{1, 3, 4, false}, y = x;
   rotate(x.view(), rows);
@@ -208,9 +208,9 @@ TEST(Equation, refusals) {
   Frequencies g = frequencies({.head_dim = 16, .pairing = Pairing::half});
   g.xpos = {512, 0, true};
   Frequencies fewer = f;
-  fewer.heads = 2;
+  fewer.head_rows = 2;
   fewer.inv_freq.resize(f.inv_freq.size() / 2);
-  sentence(Code::SHAPE, "rows for as many heads but have 4 and 2", [&] {
+  sentence(Code::SHAPE, "the same head_rows but have 4 and 2", [&] {
     between(f, Positions({1, 2}, 2), fewer, Positions({1, 2}, 2));
   });
   Frequencies h = g;
@@ -257,6 +257,12 @@ TEST(Equation, keys_take_the_inverse_of_xpos_and_one_table_is_not_for_both) {
   refused(Table(of_k));
   Table moved = Table(of_k);
   refused(moved);
+  const Rows of_queries = of_q.rows(positions(0, 5));
+  refused(Table(of_queries));
+  tests::expect_error_with("SCALING", "have no xPos", [&] { rotate_qk(q.view(), k.view(), of_queries); });
+  Tensors alone = q;
+  rotate(alone.view(), of_queries);
+  EXPECT_EQ(alone.data, wanted_q.data);
   moved.assign(frequencies({.head_dim = 24, .pairing = Pairing::half}), positions(0, 5));
   EXPECT_FALSE(moved.xpos());
   refused(Table(of_q.cos(), of_q.sin(), of_q.pairs(), of_q.pairing(), 1, 1, /*xpos=*/true));
@@ -267,11 +273,11 @@ TEST(Equation, keys_take_the_inverse_of_xpos_and_one_table_is_not_for_both) {
 }
 
 TEST(Equation, a_rope_carries_it_to_its_frequencies) {
-  Rope rope{.head_dim = 8, .pairing = Pairing::half, .inv_freq = normal(16, 1), .heads = 2, .summed_axes = 2};
+  Rope rope{.head_dim = 8, .pairing = Pairing::half, .inv_freq = normal(16, 1), .head_rows = 2, .summed_axes = 2};
   rope.phase = {1, 2, 3, 4};
   const Frequencies f = frequencies(rope);
   EXPECT_EQ(f.inv_freq, rope.inv_freq);
-  EXPECT_EQ(f.heads, 2);
+  EXPECT_EQ(f.head_rows, 2);
   EXPECT_EQ(f.axes(), 2);
   EXPECT_EQ(f.pairs(), 4);
   EXPECT_EQ(f.phase, rope.phase);
@@ -281,6 +287,20 @@ TEST(Equation, a_rope_carries_it_to_its_frequencies) {
   EXPECT_EQ(scaled.inv_freq[15], 2 * rope.inv_freq[15]);
   rope.inv_freq.pop_back();
   EXPECT_EQ(tests::code_of([&] { frequencies(rope); }), Code::SHAPE);
+}
+
+TEST(Equation, head_rows_without_their_frequencies_are_answered_by_what_to_do) {
+  const char* const advice = "not the model's heads: leave it 1 unless inv_freq has a row for each head";
+  for (const int heads : {32, 28}) {  // 64 pairs are rows of 2, and no rows of 28
+    const Rope rope{.head_dim = 128, .pairing = Pairing::half, .head_rows = heads};
+    tests::expect_error_with("SHAPE", advice, [&] { frequencies(rope); });
+  }
+  Frequencies f = summed(4, 2, 8);
+  f.inv_freq.pop_back();
+  tests::expect_error_with("SHAPE", advice, [&] { Table(f, Positions({1, 2}, 2)); });
+  const Rope short_one{.head_dim = 8, .pairing = Pairing::half, .inv_freq = {1, 2}, .summed_axes = 1};
+  tests::expect_error_with("SHAPE", "inv_freq must have 4 pairs for each head but got 2",
+                           [&] { frequencies(short_one); });
 }
 
 }  // namespace

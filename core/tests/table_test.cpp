@@ -318,6 +318,67 @@ TEST(Table, AssignOfOnePositionAllocatesNothing) {
   }
 }
 
+// A step of a sliding window, whatever ropes and positions the table was made for before.
+TEST(Table, AssignBetweenIsBetweenAndAllocatesNothing) {
+  Frequencies fast = frequencies_of(20), spatial = frequencies_of(20, 3), faster = spatial, phased = fast;
+  for (Frequencies* const f : {&fast, &faster}) std::ranges::for_each(f->inv_freq, [](double& w) { w *= 3; });
+  phased.phase.assign(20, 0.5);
+  std::vector<std::int32_t> p(3 * 8), q(3 * 8);
+  Table table;
+  const std::vector<std::pair<Frequencies, Frequencies>> ropes{{frequencies_of(20), frequencies_of(20)},
+                                                               {frequencies_of(20), fast},
+                                                               {spatial, spatial},
+                                                               {spatial, faster},
+                                                               {fast, faster},
+                                                               {phased, fast}};
+  for (const auto& both : ropes) {
+    const Frequencies &from = both.first, &to = both.second;
+    const auto step = [&](std::int32_t first, const auto& check) {
+      std::iota(p.begin(), p.end(), first);
+      std::iota(q.begin(), q.end(), -3 * first);
+      const std::vector<double> halves(q.begin(), q.end());
+      const auto at = [](const Frequencies& f, auto& all) {
+        return Positions(std::span(all).first(static_cast<std::size_t>(8 * f.axes())), f.axes(), 2);
+      };
+      check(at(from, p), at(to, q)), check(at(from, p), at(to, halves));
+    };
+    const auto compare = [&](const Positions& a, const Positions& b) {
+      table.assign_between(from, a, to, b);
+      const Table wanted = between(from, a, to, b);
+      EXPECT_EQ(table.batch(), 2);
+      EXPECT_EQ(table.tokens(), 4);
+      EXPECT_TRUE(same_bits(table.cos(), wanted.cos()) && same_bits(table.sin(), wanted.sin()));
+    };
+    const auto count = [&](const Positions& a, const Positions& b) {
+      const int before = allocations;
+      table.assign_between(from, a, to, b);
+      EXPECT_EQ(allocations - before, 0) << from.axes() << " axes";
+    };
+    for (std::int32_t first = 0; first < 4; ++first) step(first, compare);
+    for (std::int32_t first = 4; first < 20; ++first) step(first, count);
+  }
+}
+
+// Steps by one table of all positions, each with numbers of its own.
+TEST(Table, RowsByNumberAreThoseOfATableOfThePositionsAndAllocateNothing) {
+  const Frequencies f = frequencies_of(20);
+  const Table all(f, positions(0, 100));
+  std::vector<float> q(6 * 2 * 40, 1.5f), k(6 * 40, -0.5f), wanted_q = q, wanted_k = k;
+  const Layout of_q = bthd(2, 3, 2, 40), of_k = bthd(2, 3, 1, 40);
+  std::vector<std::int32_t> at{0, 1, 2, 50, 7, 7};
+  for (int step = 0; step < 40; ++step) {
+    const int before = allocations;
+    rotate_qk(heads(q, of_q), heads(k, of_k), all.rows({at, 1, 2}));
+    EXPECT_EQ(allocations - before, 0);
+    const Table wanted(f, Positions(at, 1, 2)), copied(all.rows({at, 1, 2}));
+    EXPECT_TRUE(same_bits(copied.cos(), wanted.cos()) && same_bits(copied.sin(), wanted.sin()));
+    rotate_qk(heads(wanted_q, of_q), heads(wanted_k, of_k), wanted);
+    for (std::int32_t& p : at) ++p;
+  }
+  EXPECT_EQ(q, wanted_q);
+  EXPECT_EQ(k, wanted_k);
+}
+
 // Gives out one row, then fails.
 class Failing final : public Executor {
  public:

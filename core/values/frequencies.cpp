@@ -170,7 +170,7 @@ std::vector<Real> learned(std::vector<Real> computed, const Rope& rope) {
 
 // Whether the rope has more than one frequency for each pair; checked_pairs() checks the rest.
 bool is_general(const Rope& rope) {
-  return rope.heads != 1 || rope.summed_axes != 0 || !rope.phase.empty() || rope.xpos.scale != 0;
+  return rope.head_rows != 1 || rope.summed_axes != 0 || !rope.phase.empty() || rope.xpos.scale != 0;
 }
 
 void check_geometry(const Rope& rope, int rotary_dim) {
@@ -276,7 +276,7 @@ Frequencies frequencies(const Rope& rope, std::int64_t length) {
   result.pairing = rope.pairing;
   result.axis = rope.axis;
   result.clockwise = rope.clockwise;
-  result.heads = rope.heads;
+  result.head_rows = rope.head_rows;
   result.summed_axes = rope.summed_axes;
   result.phase = rope.phase;
   result.xpos = rope.xpos;
@@ -288,7 +288,9 @@ Frequencies frequencies(const Rope& rope, std::int64_t length) {
   if (!float32_holds(result)) result.inv_freq_float32.clear();
   if (is_general(rope)) {
     const int has = checked_pairs(result);
-    require(has == rotary_dim / 2, Code::SHAPE, has, "inv_freq must have ", rotary_dim / 2, " pairs for each head");
+    if (has != rotary_dim / 2)
+      fail(Code::SHAPE, "frequencies", "inv_freq must have ", rotary_dim / 2, " pairs for each head but got ", has,
+           advice_on(rope.head_rows));
   }
   return result;
 }

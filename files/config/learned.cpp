@@ -113,9 +113,10 @@ std::vector<double> shaped(const std::string& what, const Tensor& tensor, const 
 void read_directions(Model& model, ModelRope& used, const Learned& learned, const Checkpoint& checkpoint) {
   const std::string name_of_tensor = only_tensor(checkpoint, learned, "has the model's directions");
   const Tensor tensor = checkpoint.read(name_of_tensor);
-  const auto axes = static_cast<std::size_t>(used.rope.summed_axes), heads = static_cast<std::size_t>(used.rope.heads),
+  const auto axes = static_cast<std::size_t>(used.rope.summed_axes),
+             heads = static_cast<std::size_t>(used.rope.head_rows),
              pairs = static_cast<std::size_t>(used.rope.rotary_dim / 2);
-  const std::vector<std::int64_t> wanted = {used.rope.summed_axes, used.rope.heads, used.rope.rotary_dim / 2};
+  const std::vector<std::int64_t> wanted = {used.rope.summed_axes, used.rope.head_rows, used.rope.rotary_dim / 2};
   const std::vector<double> values = shaped("tensor " + in_quotes(name_of_tensor), tensor, wanted);
   for (std::size_t h = 0; h < heads; ++h) {
     for (std::size_t a = 0; a < axes; ++a) {
@@ -147,7 +148,7 @@ void read_last_directions(Model& model, ModelRope& used, const Learned& learned,
     }
   }
   used.rope.axis.clear();
-  used.rope.heads = used.heads;
+  used.rope.head_rows = used.heads;
   used.rope.summed_axes = 3;
   const std::string from = found + " of " + path_text(checkpoint.path());
   for (ValueOrigin& known : used.origins) {
@@ -276,7 +277,7 @@ void start_learned(const Part& part, const Learned& learned, ModelRope& used) {
       return note("inv_freq is multiplied by exp(" + tensor + "), which the model learns: " + tensor +
                   " is taken as 0, its start" + until);
     case Learns::directions:
-      used.rope.heads = used.heads;
+      used.rope.head_rows = used.heads;
       used.rope.inv_freq.assign(static_cast<std::size_t>(used.heads * used.rope.summed_axes) * pairs, 0);
       part.derived("inv_freq", "0 until " + tensor + " is read");
       return note("every head turns by directions that the model learns, " + tensor + ": nothing turns until " +
@@ -339,7 +340,7 @@ void set_inv_freq(Model& model, std::size_t rope, PairRows inv_freq, const std::
   ModelRope& used = model.ropes.at(rope);
   files::check_pairs("inv_freq", from, static_cast<std::size_t>(inv_freq.pairs), used);
   used.rope.inv_freq = std::move(inv_freq.values);
-  used.rope.heads = inv_freq.rows;
+  used.rope.head_rows = inv_freq.rows;
   used.rope.summed_axes = inv_freq.summed_axes;
   if (inv_freq.summed_axes > 0) used.rope.axis.clear();
   used.rope.multiplier.clear();

@@ -82,8 +82,8 @@ class Pair {
       same("attention_factor", ours.attention_factor, factor);
     }
     const int rows = theirs_.value("rows", 1);
-    same("rows", ours.heads, rows);
-    if (ours.heads != rows) return;
+    same("rows", ours.head_rows, rows);
+    if (ours.head_rows != rows) return;
     compare_pairs(ours);
     compare_vector(ours);
   }
@@ -130,13 +130,13 @@ class Pair {
   void compare_vector(const Frequencies& ours) {
     const int n = 2 * ours.pairs();
     const std::vector<float> vector = theirs_.at("vector");
-    std::vector<float> x(static_cast<std::size_t>(ours.heads * n));
+    std::vector<float> x(static_cast<std::size_t>(ours.head_rows * n));
     for (std::size_t d = 0; d < x.size(); ++d) x[d] = input(static_cast<int>(d) % n);
     const auto axes = std::max(ours.axes(), 1);
     std::vector<double> position = theirs_.at("position");
     position.resize(static_cast<std::size_t>(axes), position.back());
     const Table table(ours, Positions(position, axes));
-    rotate(heads(x, thd(1, ours.heads, n)), table);
+    rotate(heads(x, thd(1, ours.head_rows, n)), table);
     double angle = 0;
     for (std::size_t i = 0; i < x.size() / 2; ++i) {
       const auto [speed, axis] = speed_of(ours, i);

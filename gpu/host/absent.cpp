@@ -26,7 +26,7 @@ Frequencies& Frequencies::operator=(Frequencies&&) noexcept = default;
 Frequencies::~Frequencies() = default;
 Pairing Frequencies::pairing() const noexcept { return Pairing::unset; }
 int Frequencies::pairs() const noexcept { return 0; }
-int Frequencies::heads() const noexcept { return 1; }
+int Frequencies::head_rows() const noexcept { return 1; }
 int Frequencies::axes() const noexcept { return 1; }
 double Frequencies::attention_factor() const noexcept { return 1; }
 const rotary::Frequencies& Frequencies::host() const noexcept {

@@ -41,7 +41,7 @@ Rotation::Rotation(const Frequencies& f, const Positions& p) : frequencies_(&f),
   if (arrays_of(p).f64 != nullptr) {
     fail(Code::POSITION, "rotation", "positions must be integers without a table but got doubles");
   }
-  if (f.heads() != 1 || is_sum(f.host()))
+  if (f.head_rows() != 1 || is_sum(f.host()))
     fail(Code::SHAPE, "rotation", "rows per head, sums of axes, phases and xpos need a table but got frequencies");
   check_axes("rotation", f.host(), p.axes());
 }

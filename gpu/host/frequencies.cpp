@@ -33,7 +33,8 @@ class Packer {
 
 // Appends the logarithm of each pair's zeta to the terms: [2][pairs], its two parts.
 void add_zetas(const rotary::Frequencies& f, std::vector<double>& terms) {
-  const std::size_t pairs = static_cast<std::size_t>(f.heads) * static_cast<std::size_t>(f.pairs()), at = terms.size();
+  const std::size_t pairs = static_cast<std::size_t>(f.head_rows) * static_cast<std::size_t>(f.pairs()),
+                    at = terms.size();
   terms.resize(at + 2 * pairs);
   for (std::size_t i = 0; i < pairs; ++i) {
     const rotary::detail::High log = log_zeta(static_cast<int>(i) % f.pairs(), f.pairs());
@@ -59,7 +60,7 @@ struct Frequencies::State {
 Frequencies::Frequencies(const rotary::Frequencies& f, Stream stream) : state_(std::make_unique<State>()) {
   const FloatState ours;
   FrequencyArrays& arrays = state_->arrays;
-  arrays.pairs = f.heads * checked_pairs(f);
+  arrays.pairs = f.head_rows * checked_pairs(f);
   const auto pairs = static_cast<std::size_t>(arrays.pairs);
   state_->axes = f.axes();
   rotary::Frequencies& host = state_->host = f;
@@ -83,7 +84,7 @@ Frequencies::Frequencies(const rotary::Frequencies& f, Stream stream) : state_(s
   }
 
   std::vector<std::uint8_t> axis;
-  for (int h = 0; h < f.heads; ++h) axis.insert(axis.end(), f.axis.begin(), f.axis.end());
+  for (int h = 0; h < f.head_rows; ++h) axis.insert(axis.end(), f.axis.begin(), f.axis.end());
   Packer packer;
   const std::size_t turns_at = packer.add(turns), limbs_at = packer.add(limbs), double_at = packer.add(inv_freq);
   const std::size_t float_at = packer.add(host.inv_freq_float32), axis_at = packer.add(axis);
@@ -113,7 +114,7 @@ Frequencies::~Frequencies() = default;
 
 Pairing Frequencies::pairing() const noexcept { return host().pairing; }
 int Frequencies::pairs() const noexcept { return host().pairs(); }
-int Frequencies::heads() const noexcept { return host().heads; }
+int Frequencies::head_rows() const noexcept { return host().head_rows; }
 int Frequencies::axes() const noexcept { return state_ == nullptr ? 1 : state_->axes; }
 double Frequencies::attention_factor() const noexcept { return host().attention_factor; }
 const std::uint64_t* Frequencies::turns() const noexcept { return rotary::detail::DeviceAccess::arrays(*this).turns; }

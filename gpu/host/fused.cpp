@@ -46,7 +46,7 @@ void check_turned(const char* operation, const ConstHeads& q, const Heads& q_out
   const TableShape rows = checked_shape(operation, by);
   if (rows.xpos) refuse_xpos(operation);
   check_heads({operation, "q", "q_out", " of q"}, q, q_out, rows);
-  check_k_rows(operation, k.layout, rows.heads);
+  check_k_rows(operation, k.layout, rows.head_rows);
 }
 
 void check_q_and_k(const char* operation, const ConstHeads& q, const ConstHeads& k) {

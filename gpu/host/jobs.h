@@ -37,7 +37,8 @@ inline void check_pairs(const char* operation, const Frequencies& f) {
 
 // Throws SHAPE.
 inline TableShape checked_shape(const char* operation, const Rotation& by) {
-  if (const Table* t = by.table()) return {t->pairing(), t->pairs(), t->batch(), t->tokens(), t->heads(), t->xpos()};
+  if (const Table* t = by.table())
+    return {t->pairing(), t->pairs(), t->batch(), t->tokens(), t->head_rows(), t->xpos()};
   check_pairs(operation, *by.frequencies());
   return {by.pairing(), by.pairs(), by.batch(), by.tokens()};
 }
@@ -59,7 +60,7 @@ inline RotationArrays arrays_of(const Rotation& by) noexcept {
   if (by.table() != nullptr) {
     arrays.cos = by.table()->cos();
     arrays.sin = by.table()->sin();
-    arrays.heads = by.table()->heads();
+    arrays.heads = by.table()->head_rows();
   } else {
     arrays.frequencies = rotary::detail::DeviceAccess::arrays(*by.frequencies());
     arrays.positions = arrays_of(*by.positions());
@@ -105,7 +106,7 @@ inline NamedMemory values(const char* name, const Positions& p) noexcept {
 inline void check_disjoint(const char* operation, std::span<const NamedMemory> written, const Rotation& by) {
   if (by.table() == nullptr) return check_disjoint(operation, written, values("the positions", *by.positions()));
   const Table& table = *by.table();
-  const std::int64_t count = table.batch() * table.tokens() * table.heads() * table.pairs();
+  const std::int64_t count = table.batch() * table.tokens() * table.head_rows() * table.pairs();
   check_disjoint(operation, written, values("the table's cos", table.cos(), count));
   check_disjoint(operation, written, values("the table's sin", table.sin(), count));
 }

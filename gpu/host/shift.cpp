@@ -21,7 +21,7 @@ void move(const Heads& x, const Table* table, ShiftJob job, Stream stream) {
     job.pairs = table->pairs();
     job.by.cos = table->cos();
     job.by.sin = table->sin();
-    job.by.heads = table->heads();
+    job.by.heads = table->head_rows();
     job.interleaved = table->pairing() == Pairing::interleaved;
   }
   launch_shift(job, stream);
@@ -31,7 +31,7 @@ void move(const Heads& x, const Table* table, ShiftJob job, Stream stream) {
 
 void shift(const Heads& k, const Heads& v, const Table& table, std::int64_t keep, std::int64_t drop,
            const Sequences& sequences, Stream stream) {
-  const TableShape rows{table.pairing(), table.pairs(), table.batch(), table.tokens(), table.heads()};
+  const TableShape rows{table.pairing(), table.pairs(), table.batch(), table.tokens(), table.head_rows()};
   ShiftJob job;
   job.count = rotary::detail::check_shift(k, v, rows, table.cos(), table.sin(), keep, drop, sequences);
   Heads token = k;

@@ -152,7 +152,7 @@ void Table::assign(const Frequencies& f, const Positions& positions, const Table
             .pairs = f.pairs(),
             .batch = positions.batch(),
             .tokens = positions.tokens(),
-            .heads = f.heads(),
+            .head_rows = f.head_rows(),
             .xpos = f.host().xpos.scale > 0});
   if (values == 0) return;
   TableJob job;
@@ -203,14 +203,14 @@ void Table::assign(const Frequencies& from, const Positions& from_positions, con
     check_pairs("between", *f);
     rotary::detail::check_magnitudes("between", f->host());
     check_axes("between", f->host(), p->axes());
-    if (f->host().heads != 1 || rotary::detail::is_sum(f->host()))
+    if (f->host().head_rows != 1 || rotary::detail::is_sum(f->host()))
       fail(Code::SHAPE, "between",
            "from and to must have one frequency for each pair on a device, without rows per head, sums of axes, phases "
            "or xpos");
   }
-  const rotary::Frequencies turn =
-      rotary::detail::check_between(from.host(), {from_positions.batch(), from_positions.tokens()}, to.host(),
-                                    {to_positions.batch(), to_positions.tokens()});
+  rotary::Frequencies turn;
+  rotary::detail::check_between(from.host(), {from_positions.batch(), from_positions.tokens()}, to.host(),
+                                {to_positions.batch(), to_positions.tokens()}, turn);
   BetweenJob job;
   job.from = rotary::detail::DeviceAccess::arrays(from);
   job.to = rotary::detail::DeviceAccess::arrays(to);
@@ -242,29 +242,29 @@ Table between(const Frequencies& from, const Positions& from_positions, const Fr
 }
 
 Table::Table(std::span<const float> cos, std::span<const float> sin, int pairs, Pairing pairing, int batch,
-             Stream stream, int heads)
+             Stream stream, int head_rows)
     : Table() {
   rotary::detail::check_pairing("table", pairing);
-  const std::int64_t tokens = checked_tokens(cos.size(), sin.size(), pairs, batch, heads);
-  if (!cos.empty()) reserve(batch * tokens * heads, pairs);
+  const std::int64_t tokens = checked_tokens(cos.size(), sin.size(), pairs, batch, head_rows);
+  if (!cos.empty()) reserve(batch * tokens * head_rows, pairs);
   const Memory& own = memory();
   copy_in(own.cos(), cos.data(), cos.size_bytes(), "table", stream);
   copy_in(own.sin(), sin.data(), sin.size_bytes(), "table", stream);
-  set_rows({.pairing = pairing, .pairs = pairs, .batch = batch, .tokens = tokens, .heads = heads});
+  set_rows({.pairing = pairing, .pairs = pairs, .batch = batch, .tokens = tokens, .head_rows = head_rows});
 }
 
 Table Table::borrow(const float* cos, const float* sin, int pairs, Pairing pairing, std::int64_t tokens, int batch,
-                    int heads) {
+                    int head_rows) {
   rotary::detail::check_pairing("table", pairing);
   if (tokens < 0) fail(Code::SHAPE, "table", "tokens must not be negative but got " + std::to_string(tokens));
-  checked_tokens(0, 0, pairs, batch, heads);
-  checked_size(batch, tokens, heads * pairs);
+  checked_tokens(0, 0, pairs, batch, head_rows);
+  checked_size(batch, tokens, head_rows * pairs);
   if (tokens > 0) {
     check_pointer("table", "cos", cos, sizeof(float));
     check_pointer("table", "sin", sin, sizeof(float));
   }
   Table table;
-  table.rows_ = {{pairing, pairs, batch, tokens, heads}, cos, sin, true};
+  table.rows_ = {{pairing, pairs, batch, tokens, head_rows}, cos, sin, true};
   return table;
 }
 
@@ -278,7 +278,7 @@ rotary::Table Table::host(Stream stream) const {
     check_cuda(cudaMemcpyAsync(sin.data(), rows_.sin, bytes, cudaMemcpyDeviceToHost, stream), "table");
     check_cuda(cudaStreamSynchronize(stream), "table");
   }
-  return {cos, sin, rows_.pairs, rows_.pairing, rows_.batch, rows_.heads, rows_.xpos};
+  return {cos, sin, rows_.pairs, rows_.pairing, rows_.batch, rows_.head_rows, rows_.xpos};
 }
 
 }  // namespace rotary::gpu

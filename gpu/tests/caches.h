@@ -96,7 +96,7 @@ struct RandomRotation {
                                           random() % 2 == 0 ? 1 : rows_of(q_heads, kv_heads)))),
         frequencies(with(of(pairs), pairing)),
         positions(random_positions(random, rows_of_table * tokens)) {
-    if (table.heads() > 1 || random() % 2 == 0) {
+    if (table.head_rows() > 1 || random() % 2 == 0) {
       by.emplace(table);
     } else {
       by.emplace(frequencies, gpu::Positions(positions.as<const std::int32_t>(), tokens, 1, rows_of_table));

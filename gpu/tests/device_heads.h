@@ -166,7 +166,7 @@ T& lvalue(T&& temporary) {
 }
 
 inline gpu::Table upload(const Table& t) {
-  gpu::Table table(t.cos(), t.sin(), t.pairs(), t.pairing(), t.batch(), nullptr, t.heads());
+  gpu::Table table(t.cos(), t.sin(), t.pairs(), t.pairing(), t.batch(), nullptr, t.head_rows());
   return table;
 }
 
@@ -176,14 +176,15 @@ struct Borrowed {
       : cos(t.cos().data(), t.cos().size_bytes(), 4 * (random() % 5)),
         sin(t.sin().data(), t.sin().size_bytes(), 4 * (random() % 5)),
         table(gpu::Table::borrow(cos.as<const float>(), sin.as<const float>(), t.pairs(), t.pairing(), t.tokens(),
-                                 t.batch(), t.heads())) {}
+                                 t.batch(), t.head_rows())) {}
   Device cos, sin;
   gpu::Table table;
 };
 
 inline ::testing::AssertionResult same_rows(const Table& got, const Table& wanted) {
   if (got.pairing() != wanted.pairing() || got.pairs() != wanted.pairs() || got.batch() != wanted.batch() ||
-      got.heads() != wanted.heads() || got.tokens() != wanted.tokens() || got.cos().size() != wanted.cos().size()) {
+      got.head_rows() != wanted.head_rows() || got.tokens() != wanted.tokens() ||
+      got.cos().size() != wanted.cos().size()) {
     return ::testing::AssertionFailure() << "another shape: " << got.batch() << " " << got.tokens() << " "
                                          << got.pairs() << " instead of " << wanted.batch() << " " << wanted.tokens()
                                          << " " << wanted.pairs();

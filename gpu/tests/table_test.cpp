@@ -110,7 +110,7 @@ TEST_F(GpuTable, HasTheRowsOfTheTableWherePairsTurnBySums) {
   Random random(4);
   for (const int axes : {0, 1, 3}) {
     Frequencies f = geometric(24, 2.0, -0.8);
-    f.heads = 2;
+    f.head_rows = 2;
     f.summed_axes = axes;
     if (axes == 0) f.axis = {0, 1, 2, 2, 1, 0, 0, 0, 1, 2, 0, 1};
     const std::size_t count = 10 * static_cast<std::size_t>(f.axes());
@@ -150,7 +150,7 @@ TEST_F(GpuTable, HasTheRowsOfTheTableWithXPos) {
   Random random(6);
   for (const int heads : {1, 3}) {
     Frequencies f = with(geometric(12 * heads, 2.0, -0.8), Pairing::interleaved);
-    f.heads = heads;
+    f.head_rows = heads;
     for (const XPos& xpos :
          {XPos{512, 0, false}, XPos{512, 0.5, true}, XPos{1.0 / 3, 100.25, false}, XPos{0x1p45, -1e15, true}}) {
       SCOPED_TRACE(::testing::Message() << heads << " heads, scale " << xpos.scale);

@@ -20,15 +20,16 @@ class Frequencies(_Value):
 
     Args:
         inv_freq: radians per position of each pair, [pairs]; a pair with 0 does not rotate. With [axes, pairs] an angle
-            is the sum over that many coordinates. With [heads, axes, pairs], or [heads, pairs] and heads=, each head
-            has its own, or each group of heads of q that shares a head of k.
+            is the sum over that many coordinates. With [head_rows, axes, pairs], or [head_rows, pairs] and head_rows=,
+            each head has its own, or each group of heads of q that shares a head of k.
         pairing: "half", "interleaved" or "interleaved_to_half". No default.
         attention_factor: multiplies cos and sin.
         axis: the coordinate of a position by which each pair rotates, [pairs]. None: the first for all.
         clockwise: True rotates by minus the angle.
         inv_freq_float32: the frequencies as frameworks compute them in float32, for Table(..., angles="float32").
-        heads, summed_axes: the first dimensions of inv_freq, which must be given only where their number is not clear.
-        phase: radians that are added to the angle, [pairs] or [heads, pairs]; the heads may share inv_freq. None: 0.
+        head_rows, summed_axes: the first dimensions of inv_freq, given only where their number is not clear. head_rows
+            is no number of the model: leave it 1 unless each head turns by its own frequencies.
+        phase: radians that are added to the angle, [pairs] or [head_rows, pairs]; heads may share inv_freq. None: 0.
         xpos: the amplitude of cos and sin, a rotary.XPos.
 
     Attributes:
@@ -48,27 +49,27 @@ class Frequencies(_Value):
     attention_factor: float
     clockwise: bool
     _inv_freq_float32: bytes  # float32
-    heads: int
+    head_rows: int
     summed_axes: int
     _phase: bytes  # float64
     xpos: XPos
 
     def __init__(
         self, inv_freq: Any, *, pairing: Pairing, attention_factor: float = 1.0, axis: Any = None,
-        clockwise: bool = False, inv_freq_float32: Any = None, heads: int = 1, summed_axes: int = 0,
+        clockwise: bool = False, inv_freq_float32: Any = None, head_rows: int = 1, summed_axes: int = 0,
         phase: Any = None, xpos: XPos | None = None,
     ) -> None:  # fmt: skip
         check_pairing("Frequencies", pairing)
-        inv_freq, heads, summed_axes = shaped("Frequencies", inv_freq, heads, summed_axes)
-        phase, rows = phases("Frequencies", () if phase is None else phase, heads)
+        inv_freq, head_rows, summed_axes = shaped("Frequencies", inv_freq, head_rows, summed_axes)
+        phase, rows = phases("Frequencies", () if phase is None else phase, head_rows)
         narrow = () if inv_freq_float32 is None else inv_freq_float32
         if rows > 1:  # all heads rotate by the one row
             inv_freq, narrow = (listed(one) * rows for one in (inv_freq, narrow))
         xpos = amplitude(xpos)
         given = SimpleNamespace(
-            inv_freq=inv_freq, inv_freq_float32=narrow, phase=phase, heads=heads * rows, summed_axes=summed_axes,
-            pairing=pairing, axis=() if axis is None else listed(axis), attention_factor=attention_factor,
-            clockwise=bool(clockwise), xpos=xpos,
+            inv_freq=inv_freq, inv_freq_float32=narrow, phase=phase, head_rows=head_rows * rows,
+            summed_axes=summed_axes, pairing=pairing, axis=() if axis is None else listed(axis),
+            attention_factor=attention_factor, clockwise=bool(clockwise), xpos=xpos,
         )  # fmt: skip
         self._fill(*_core._speeds(given), xpos)
 
@@ -86,7 +87,7 @@ class Frequencies(_Value):
 
     @property
     def inv_freq(self) -> Any:
-        rows = [self.heads] if self.heads > 1 else []
+        rows = [self.head_rows] if self.head_rows > 1 else []
         return view(self._inv_freq, "F64", (*rows, *([self.summed_axes] if self.summed_axes else []), self._pairs))
 
     @property
@@ -99,7 +100,7 @@ class Frequencies(_Value):
 
     @property
     def _pairs(self) -> int:
-        return len(self._inv_freq) // 8 // (self.heads * max(1, self.summed_axes))
+        return len(self._inv_freq) // 8 // (self.head_rows * max(1, self.summed_axes))
 
     @property
     def rotary_dim(self) -> int:
@@ -114,7 +115,7 @@ class Frequencies(_Value):
         return self.summed_axes or max(self._axis, default=0) + 1
 
     def __repr__(self) -> str:
-        rows = f"{self.heads} heads of " if self.heads > 1 else ""
+        rows = f"{self.head_rows} heads of " if self.head_rows > 1 else ""
         axes = f" by {self.summed_axes} summed axes" if self.summed_axes else ""
         more = ", with phases" * bool(self._phase) + f", {self.xpos}" * (self.xpos.scale != 0)
         factor = f"attention_factor {self.attention_factor}"
@@ -161,12 +162,12 @@ class Shaped:
         return self.shape[0] if len(self.shape) > 2 else 1
 
     @property
-    def heads(self) -> int:
+    def head_rows(self) -> int:
         return self.shape[2] if len(self.shape) > 3 else 1
 
     def _summary(self) -> str:
         batch = "" if self.batch == 1 else f"{self.batch} x "
-        heads = "" if self.heads == 1 else f" for {self.heads} heads"
+        heads = "" if self.head_rows == 1 else f" for {self.head_rows} heads"
         return f"{batch}{self.tokens} tokens{heads}, rotary_dim {self.rotary_dim}, {self.pairing}"
 
 
@@ -189,10 +190,10 @@ class Table(_core._Rows, _Value, Shaped):
         cos, sin: float32 of .shape, read-only.
         positions: the given positions as int64 or float64, read-only; None for a table from rows.
         pairing: the two elements that rotate together.
-        shape: (tokens, pairs), (batch, tokens, pairs) or, with rows for each head, (batch, tokens, heads, pairs).
+        shape: (tokens, pairs), (batch, tokens, pairs) or, with rows for each head, (batch, tokens, head_rows, pairs).
         rotary_dim: the number of elements that rotate, 2 * pairs.
         batch: 1 if the rows serve any batch size.
-        heads: 1 if all heads rotate alike, else the number of heads of q or of k.
+        head_rows: 1 if all heads rotate alike, else the number of heads of q or of k.
 
     Raises:
         rotary.Error: PAIRING, SHAPE, SCALING, POSITION, LENGTH, VALUE.

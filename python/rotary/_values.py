@@ -289,24 +289,25 @@ def amplitude(xpos: XPos | None) -> XPos:
     return xpos or XPos()
 
 
-def shaped(operation: str, inv_freq: Any, heads: int, summed_axes: int) -> tuple[Any, int, int]:
-    """inv_freq in one dimension, heads and summed_axes. Given as 1 and 0, the two are read from the dimensions."""
+def shaped(operation: str, inv_freq: Any, head_rows: int, summed_axes: int) -> tuple[Any, int, int]:
+    """inv_freq in one dimension, head_rows and summed_axes. Given as 1 and 0, the two are read from the dimensions."""
     inv_freq, shape = flattened(operation, inv_freq)
-    found = heads, summed_axes = operator.index(heads), operator.index(summed_axes)
-    if heads < 1 or summed_axes < 0:
-        fail("SHAPE", operation, f"heads must be at least 1, and summed_axes 0, but got {heads} and {summed_axes}")
+    found = head_rows, summed_axes = operator.index(head_rows), operator.index(summed_axes)
+    if head_rows < 1 or summed_axes < 0:
+        rule = "head_rows must be at least 1, and summed_axes 0, but got"
+        fail("SHAPE", operation, f"{rule} {head_rows} and {summed_axes}")
     if len(shape) > 1:
-        found = shape[:2] if len(shape) == 3 else (1, shape[0]) if heads == 1 else (shape[0], 0)
-    if heads not in (1, found[0]) or summed_axes not in (0, found[1]):
-        rule = "inv_freq must be [pairs], [axes, pairs], [heads, axes, pairs] or, of given heads, [heads, pairs]"
-        fail("SHAPE", operation, f"{rule}, but got {list(shape)} of {heads} heads and {summed_axes} summed axes")
+        found = shape[:2] if len(shape) == 3 else (1, shape[0]) if head_rows == 1 else (shape[0], 0)
+    if head_rows not in (1, found[0]) or summed_axes not in (0, found[1]):
+        rule = "inv_freq must be [pairs], [axes, pairs], [rows, axes, pairs] or, with head_rows, [rows, pairs]"
+        fail("SHAPE", operation, f"{rule}, but got {list(shape)}, head_rows {head_rows} and summed_axes {summed_axes}")
     return inv_freq, *found
 
 
-def phases(operation: str, phase: Any, heads: int) -> tuple[Any, int]:
+def phases(operation: str, phase: Any, head_rows: int) -> tuple[Any, int]:
     """phase in one dimension, and how often one row of frequencies must be repeated for its rows."""
     phase, shape = flattened(operation, phase)
-    return phase, shape[0] if heads == 1 and len(shape) == 2 else 1
+    return phase, shape[0] if head_rows == 1 and len(shape) == 2 else 1
 
 
 class Rope(_Record):
@@ -328,7 +329,7 @@ class Rope(_Record):
             rotary.Frequencies.
         multiplier: a number for each pair that multiplies its frequency.
         attention_factor: multiplies cos and sin, in place of the scaling's.
-        heads, summed_axes, phase, xpos: see rotary.Frequencies.
+        head_rows, summed_axes, phase, xpos: see rotary.Frequencies.
 
     Raises:
         rotary.Error: PAIRING (not given or unknown), SHAPE, SCALING.
@@ -346,7 +347,7 @@ class Rope(_Record):
     inv_freq: tuple[float, ...]
     multiplier: tuple[float, ...]
     attention_factor: float | None
-    heads: int
+    head_rows: int
     summed_axes: int
     phase: tuple[float, ...]
     xpos: XPos
@@ -355,15 +356,15 @@ class Rope(_Record):
         self, *, head_dim: int, base: float = 10000.0, pairing: Pairing, rotary_dim: int = 0,
         scaling: Scaling | None = None, axis: Sequence[int] = (), index: Sequence[int] = (), exponent_dim: int = 0,
         clockwise: bool = False, inv_freq: Any = (), multiplier: Iterable[float] = (),
-        attention_factor: float | None = None, heads: int = 1, summed_axes: int = 0, phase: Iterable[float] = (),
+        attention_factor: float | None = None, head_rows: int = 1, summed_axes: int = 0, phase: Iterable[float] = (),
         xpos: XPos | None = None,
     ) -> None:  # fmt: skip
-        inv_freq, heads, summed_axes = shaped("Rope", inv_freq, heads, summed_axes)
-        phase, rows = phases("Rope", phase, heads)
+        inv_freq, head_rows, summed_axes = shaped("Rope", inv_freq, head_rows, summed_axes)
+        phase, rows = phases("Rope", phase, head_rows)
         self._set(
             *(head_dim, base, pairing, rotary_dim or head_dim, Unscaled() if scaling is None else scaling),
             *(listed(axis), listed(index), exponent_dim, clockwise),
-            *(listed(inv_freq), listed(multiplier), attention_factor, heads, summed_axes),
+            *(listed(inv_freq), listed(multiplier), attention_factor, head_rows, summed_axes),
             *(() if rows > 1 else listed(phase), amplitude(xpos)),
         )
         object.__setattr__(self, "_handle", _core._rope(self))
@@ -371,13 +372,13 @@ class Rope(_Record):
         self._set(*(words[name] for name in self._fields))
         if rows > 1:  # all heads rotate by the one row
             row = tuple(memoryview(_core._frequencies(self, None)[1]).cast("d"))
-            again = self.replace(inv_freq=row * rows, multiplier=(), heads=rows, phase=phase)
+            again = self.replace(inv_freq=row * rows, multiplier=(), head_rows=rows, phase=phase)
             vars(self).update(vars(again))
 
     def __repr__(self) -> str:
         plain = {"scaling": Unscaled(), "axis": (), "index": (), "exponent_dim": 0, "clockwise": False}
         plain |= {"inv_freq": (), "multiplier": (), "attention_factor": None, "rotary_dim": self.head_dim}
-        plain |= {"heads": 1, "summed_axes": 0, "phase": (), "xpos": XPos()}
+        plain |= {"head_rows": 1, "summed_axes": 0, "phase": (), "xpos": XPos()}
         shown = [(name, value) for name, value in zip(self._fields, self._values()) if plain.get(name, ...) != value]
         return f"Rope({', '.join(f'{name}={value!r}' for name, value in shown)})"
 

@@ -143,10 +143,10 @@ def _scores(one: _Drawn, positions: Any) -> Any:
     """
     rope = one.entry.rope
     keys = rope.replace(xpos=rope.xpos.replace(reciprocal=True)) if rope.xpos.scale > 0 else rope
-    vectors = np.full((positions.shape[-1], rope.heads, rope.head_dim), rope.head_dim**-0.5, np.float32)
+    vectors = np.full((positions.shape[-1], rope.head_rows, rope.head_dim), rope.head_dim**-0.5, np.float32)
     q = rotate(vectors, one.table(positions), layout="thd", first=one.entry.first)
     k = rotate(vectors[:1], one.table(0 * positions[..., :1], keys), layout="thd", first=one.entry.first)
-    return np.einsum("thd,hd->t", q, k[0]) / rope.heads
+    return np.einsum("thd,hd->t", q, k[0]) / rope.head_rows
 
 
 def decay(*sources: Any, last: int | None = None, rope: int | None = None, length: int | None = None) -> Figure:

@@ -222,7 +222,7 @@ def _start_of(source: Rope | Frequencies) -> Frequencies:
 
 def _values_of(start: Any) -> dict[str, Any]:
     """The initial parameters, in torch's default type."""
-    speeds = _tensor(start._inv_freq).reshape(start.heads, start.summed_axes, -1)
+    speeds = _tensor(start._inv_freq).reshape(start.head_rows, start.summed_axes, -1)
     phase = _tensor(start._phase).reshape(-1, speeds.shape[-1]) if start._phase else None
     return {"inv_freq": speeds, "phase": phase}
 

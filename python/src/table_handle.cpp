@@ -32,7 +32,7 @@ Ref new_rows(PyTypeObject* type, SharedTable table, std::span<const float> shown
 
 // [tokens, pairs], [batch, tokens, pairs] or [batch, tokens, heads, pairs].
 std::vector<std::int64_t> shape_of(const Table& table, bool batched) {
-  if (table.heads() > 1) return {table.batch(), table.tokens(), table.heads(), table.pairs()};
+  if (table.head_rows() > 1) return {table.batch(), table.tokens(), table.head_rows(), table.pairs()};
   if (batched) return {table.batch(), table.tokens(), table.pairs()};
   return {table.tokens(), table.pairs()};
 }
@@ -49,7 +49,7 @@ Ref rows_and_state(PyObject* type, Table table, bool batched) {
 Ref create_rows_of(PyObject* type, PyObject* operation, PyObject* rows, PyObject* xpos) {
   const GivenTable seen(rows, view_of(operation, "operation").data(), false);
   const Table& one = seen.table();
-  Table table(one.cos(), one.sin(), one.pairs(), one.pairing(), one.batch(), one.heads(), is_true(xpos));
+  Table table(one.cos(), one.sin(), one.pairs(), one.pairing(), one.batch(), one.head_rows(), is_true(xpos));
   return rows_and_state(type, std::move(table), seen.batched());
 }
 

@@ -104,7 +104,7 @@ void for_each_value(Value& value, const Visit& visit) {
   visit("pairing", value.pairing);
   visit("axis", value.axis);
   visit("clockwise", value.clockwise);
-  visit("heads", value.heads);
+  visit("head_rows", value.head_rows);
   visit("summed_axes", value.summed_axes);
   visit("phase", value.phase);
   visit("xpos", value.xpos);
@@ -181,7 +181,7 @@ Ref state_of(const Frequencies& speeds) {
                                bytes_of(speeds.inv_freq).release(), name(speeds.pairing),
                                bytes_of(speeds.axis).release(), speeds.attention_factor,
                                PyBool_FromLong(speeds.clockwise ? 1 : 0), bytes_of(speeds.inv_freq_float32).release(),
-                               speeds.heads, speeds.summed_axes, bytes_of(speeds.phase).release()));
+                               speeds.head_rows, speeds.summed_axes, bytes_of(speeds.phase).release()));
 }
 
 Ref make_speeds(PyObject* object) {

@@ -42,7 +42,7 @@ class Makers(unittest.TestCase):
         self.assertNotEqual(angles.tolist(), makers.random_angles(2, seed=2**64 - 1).tolist())
         for given in (makers.mixed_directions(16, angles), makers.golden_directions(16, 2, 2, 0.1, 9)):
             rope = rotary.Rope(head_dim=16, pairing="half", inv_freq=given)
-            self.assertEqual((given.shape, rope.heads, rope.summed_axes), ((2, 2, 8), 2, 2))
+            self.assertEqual((given.shape, rope.head_rows, rope.summed_axes), ((2, 2, 8), 2, 2))
         clipped = makers.clipped(inv_freq(64), 20, hard=True)
         self.assertEqual(rotary.Rope(head_dim=64, pairing="half", inv_freq=clipped).inv_freq[12:], (0.0,) * 20)
 

@@ -70,12 +70,14 @@ class Values(unittest.TestCase):
         again = pickle.loads(pickle.dumps(caught.exception))
         self.assertEqual((again.code, str(again)), (caught.exception.code, str(caught.exception)))
         for wrong in (
-            {"head_dim": "6"}, {"scaling": "yarn"}, {"clockwise": 1}, {"axis": "half"}, {"base": None}, {"heads": [1]},
+            {"head_dim": "6"}, {"scaling": "yarn"}, {"clockwise": 1}, {"axis": "half"}, {"base": None},
             {"index": [0.9, 1.9, 2.9]}, {"index": ["0", "1", "2"]}, {"multiplier": ["1"] * 3}, {"phase": ["0"] * 3},
+            {"head_rows": [1]},
         ):  # fmt: skip
             with self.subTest(wrong), self.assertRaises(TypeError):
                 rotary.Rope(**{"head_dim": 6, "pairing": "half", **wrong})
-        for code, wrong in (("VALUE", {"base": 10**400}), ("VALUE", {"pairing": "\ud800"}), ("SHAPE", {"heads": 0})):
+        wrong_values = {"base": 10**400}, {"pairing": "\ud800"}
+        for code, wrong in (*(("VALUE", value) for value in wrong_values), ("SHAPE", {"head_rows": 0})):
             refused(self, code, lambda: rotary.Rope(**{"head_dim": 6, "pairing": "half", "phase": [0.0] * 3, **wrong}))
 
     def test_axes(self):
@@ -144,15 +146,15 @@ class TheEquation(unittest.TestCase):
         for heads, given, words in (
             (2, self.speeds, {}),
             (2, self.speeds.tolist(), {}),
-            (2, self.speeds.ravel(), {"heads": 2, "summed_axes": 3}),
+            (2, self.speeds.ravel(), {"head_rows": 2, "summed_axes": 3}),
             (1, self.speeds[0], {}),
-            (2, self.speeds[:, 0], {"heads": 2}),
+            (2, self.speeds[:, 0], {"head_rows": 2}),
         ):
             rope = rotary.Rope(head_dim=16, pairing="half", inv_freq=given, phase=self.phase[:heads], **words)
             by_hand = rotary.Frequencies(given, pairing="half", phase=self.phase[:heads], **words)
             self.assertEqual(rotary.frequencies(rope).inv_freq.tolist(), by_hand.inv_freq.tolist())
             summed = by_hand.summed_axes
-            self.assertEqual((rope.heads, by_hand.heads, rope.summed_axes), (heads, heads, summed))
+            self.assertEqual((rope.head_rows, by_hand.head_rows, rope.summed_axes), (heads, heads, summed))
             self.assertEqual((by_hand.axes, by_hand.rotary_dim), (max(1, summed), 16))
             np.testing.assert_array_equal(by_hand.inv_freq, np.asarray(given).reshape(by_hand.inv_freq.shape))
             for value in (rope, by_hand):
@@ -164,7 +166,7 @@ class TheEquation(unittest.TestCase):
             table = rotary.Table(rope, places if summed else places[0])
             self.assertEqual(table, rotary.Table(by_hand, places if summed else places[0]))
             self.assertEqual(table.shape, (2, 5, 2, 8) if heads > 1 else (2, 5, 8))
-            self.assertEqual((table.tokens, table.batch, table.heads, table.pairs), (5, 2, heads, 8))
+            self.assertEqual((table.tokens, table.batch, table.head_rows, table.pairs), (5, 2, heads, 8))
             self.assertLessEqual(np.abs(table.cos - np.cos(angles).reshape(table.shape)).max(), 1e-7)
             self.assertLessEqual(np.abs(table.sin - np.sin(angles).reshape(table.shape)).max(), 1e-7)
             self.assertEqual(pickle.loads(pickle.dumps(table)), table)
@@ -178,7 +180,7 @@ class TheEquation(unittest.TestCase):
         self.assertEqual(pickle.loads(pickle.dumps(other)), other)
 
     def test_heads_that_only_their_phases_tell_apart(self):
-        """Frequencies [pairs] with phases [heads, pairs]."""
+        """Frequencies [pairs] with phases [head_rows, pairs]."""
         for axes, words in (
             (1, {"base": 100.0, "multiplier": [2.0] * 8}),
             (2, {"axis": [0, 1] * 4}),
@@ -186,13 +188,14 @@ class TheEquation(unittest.TestCase):
         ):
             plain = rotary.Rope(head_dim=16, pairing="half", **words)
             row = rotary.frequencies(plain).inv_freq.ravel().tolist()
-            expected = plain.replace(inv_freq=row * 2, heads=2, multiplier=(), phase=self.phase)
+            expected = plain.replace(inv_freq=row * 2, head_rows=2, multiplier=(), phase=self.phase)
             alike, places = plain.replace(phase=self.phase), self.places[:axes] if axes > 1 else self.places[0]
             self.assertEqual((alike, rotary.Table(alike, places)), (expected, rotary.Table(expected, places)))
             self.assertEqual((pickle.loads(pickle.dumps(alike)), eval_of(alike)), (alike, alike))
         words = {"pairing": "half", "axis": [0, 1] * 4}
         alike = rotary.Frequencies(inv_freq(16), phase=self.phase, **words)
-        self.assertEqual(alike, rotary.Frequencies(np.tile(inv_freq(16), (2, 1)), heads=2, phase=self.phase, **words))
+        each = rotary.Frequencies(np.tile(inv_freq(16), (2, 1)), head_rows=2, phase=self.phase, **words)
+        self.assertEqual(alike, each)
         refused(self, "SHAPE", lambda: rotary.Rope(head_dim=18, pairing="half", phase=self.phase))
 
     def test_an_amplitude(self):
@@ -213,10 +216,10 @@ class TheEquation(unittest.TestCase):
     def test_refusals(self):
         words = {"pairing": "half"}
         for make, part in (
-            (lambda: rotary.Frequencies(self.speeds, heads=3, **words), "of 3 heads"),
+            (lambda: rotary.Frequencies(self.speeds, head_rows=3, **words), "head_rows 3"),
             (lambda: rotary.Frequencies([[1.0, 2.0], [3.0]], **words), "one length"),
             (lambda: rotary.Frequencies(self.speeds, phase=[1.0], **words), "phase must"),
-            (lambda: rotary.Frequencies([1.0, 2.0], heads=0, **words), "at least 1"),
+            (lambda: rotary.Frequencies([1.0, 2.0], head_rows=0, **words), "at least 1"),
             (lambda: rotary.Frequencies([1.0, 2.0], summed_axes=-1, **words), "summed_axes 0"),
             (lambda: rotary.Rope(head_dim=18, inv_freq=self.speeds, **words), "9 pairs for each head but got 8"),
             (lambda: rotary.Table(rotary.Frequencies(self.speeds, **words), [1, 2]), "3 axes"),

@@ -32,7 +32,7 @@ class Learned(unittest.TestCase):
             torch.testing.assert_close(one, three, rtol=0, atol=1e-6)
         wide = rope.double().table(GRID)
         rope.reset_parameters()
-        self.assertEqual((wide.heads, wide.cos.dtype), (2, torch.float64))
+        self.assertEqual((wide.head_rows, wide.cos.dtype), (2, torch.float64))
 
     def test_gradients(self):
         rope = rotary.torch.RotaryEmbedding(**{**WORDS, "head_dim": 8}, phase=True, generator=seeded()).double()

@@ -75,7 +75,7 @@ inline constexpr const char* as_asked = "as the config asks";
 Diagnosis combine(const std::vector<NamedDiagnosis>& tensors, const std::string& right = as_asked);
 
 // Whether its speeds are one for each pair: others have no base, and no scaling that can be told from them.
-inline bool has_one_speed_per_pair(const Rope& rope) { return rope.heads == 1 && rope.summed_axes == 0; }
+inline bool has_one_speed_per_pair(const Rope& rope) { return rope.head_rows == 1 && rope.summed_axes == 0; }
 
 // ---- while it is examined ------------------------------------------------------------------------
 

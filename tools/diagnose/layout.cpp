@@ -51,7 +51,7 @@ Turns best_turns(const Examination& exam, const std::vector<Reading>& readings) 
   Turns best;
   const Subject& subject = exam.subject;
   const bool apart =
-      subject.used != nullptr && subject.used->rope.heads > 1;  // heads tell no layout: what is asked does
+      subject.used != nullptr && subject.used->rope.head_rows > 1;  // heads tell no layout: what is asked does
   for (const Reading& reading : readings) {
     Turns turns = measure(exam.sample, reading, exam.search.found.front().block, apart);
     const auto as_asked = [&](const Layout& layout) {
@@ -121,7 +121,7 @@ std::vector<Reading> plausible_readings(const Sample& sample, const Subject& sub
            "the layout must be one of a tensor of so many dimensions, " + words + ", but got " + subject.layout);
     }
   }
-  const int rows = subject.used == nullptr ? 1 : subject.used->rope.heads;
+  const int rows = subject.used == nullptr ? 1 : subject.used->rope.head_rows;
   if (subject.head_rows.empty() && rows > 1) {
     const std::int64_t heads = readings.front().layout.heads;
     std::erase_if(readings, [&](const Reading& one) { return one.layout.heads % rows != 0; });
@@ -208,9 +208,9 @@ Motion motion_of(const Frequencies& f, const Motion& at, const Numbers& rows) {
   Motion motion = at;
   const auto pairs = static_cast<std::size_t>(f.pairs());
   const double sign = f.clockwise ? -1 : 1;
-  const Numbers heads = f.heads > 1 ? rows : Numbers{0};
+  const Numbers heads = f.head_rows > 1 ? rows : Numbers{0};
   motion.terms = std::max(1, f.summed_axes);
-  motion.apart = f.heads > 1 ? f.pairs() : 0;
+  motion.apart = f.head_rows > 1 ? f.pairs() : 0;
   for (auto* list : {&motion.speed, &motion.phase, &motion.growth}) list->clear();
   motion.axis.clear();
   for (std::size_t term = 0; term < static_cast<std::size_t>(motion.terms); ++term) {
@@ -256,7 +256,7 @@ Asked ask(const Subject& subject, const Block& block, const Layout& layout,
   const auto length = subject.length.value_or(static_cast<std::int64_t>(std::floor(last)) + 1);
   Asked asked{*subject.used, block, length, subject.context, subject.head_rows, {}, {}};
   for (std::int64_t head = 0; subject.head_rows.empty() && head < layout.heads; ++head)
-    asked.rows.push_back(head * subject.used->rope.heads / layout.heads);
+    asked.rows.push_back(head * subject.used->rope.head_rows / layout.heads);
   asked.frequencies = frequencies(rope_for_block(subject.used->rope, block), asked.length);
   Frequencies& f = asked.frequencies;
   f.xpos.reciprocal = f.xpos.scale != 0 && subject.role == Role::k;

@@ -119,7 +119,7 @@ Power power_of(const Turns& all, const Asked& asked, bool pairing_shows, const s
   }
   for (const ModelRope* other : others)
     try_rope("layer's rope", rope_for_block(other->rope, asked.block), asked.length, true);
-  if (asked.frequencies.heads > 1) {
+  if (asked.frequencies.head_rows > 1) {
     const Numbers rows(asked.rows.rbegin(), asked.rows.rend());
     try_motion("heads' rows", [&](Motion& one) { one = motion_of(asked.frequencies, own, rows); });
   }

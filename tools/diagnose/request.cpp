@@ -92,8 +92,8 @@ namespace {
 bool are_alike(const ModelRope& one, const ModelRope& other, std::optional<std::int64_t> length) {
   const auto turns_of = [](const ModelRope& of, std::int64_t at) {
     const Frequencies f = frequencies(of.rope, at);
-    return std::tuple(of.first, of.coordinates, f.inv_freq, f.attention_factor, f.axis, f.pairing, f.clockwise, f.heads,
-                      f.summed_axes, f.phase, f.xpos);
+    return std::tuple(of.first, of.coordinates, f.inv_freq, f.attention_factor, f.axis, f.pairing, f.clockwise,
+                      f.head_rows, f.summed_axes, f.phase, f.xpos);
   };
   return turns_of(one, length.value_or(1)) == turns_of(other, length.value_or(1)) &&
          turns_of(one, length.value_or(1 << 20)) == turns_of(other, length.value_or(1 << 20));

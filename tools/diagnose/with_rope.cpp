@@ -76,7 +76,7 @@ void add_turned(Candidates& list, const Asked& asked) {
 
 // Heads by other rows of the rope's frequencies: all by one, or in reverse order.
 void add_rows_of_heads(Candidates& list, const Asked& asked) {
-  const std::int64_t rows = asked.frequencies.heads;
+  const std::int64_t rows = asked.frequencies.head_rows;
   if (rows == 1) return;
   const auto add = [&](Cause cause, const Numbers& found) {
     if (found == asked.rows) return;

@@ -53,10 +53,10 @@ Heads piece_of(const Heads& x, std::int64_t first, std::int64_t count) {
   return piece;
 }
 Table piece_of(const Table& table, std::int64_t first, std::int64_t count) {
-  const auto row = static_cast<std::size_t>(table.heads()) * static_cast<std::size_t>(table.pairs());
+  const auto row = static_cast<std::size_t>(table.head_rows()) * static_cast<std::size_t>(table.pairs());
   const std::size_t begin = static_cast<std::size_t>(first) * row, size = static_cast<std::size_t>(count) * row;
   return Table::borrow(table.cos().subspan(begin, size), table.sin().subspan(begin, size), table.pairs(),
-                       table.pairing(), 1, table.heads());
+                       table.pairing(), 1, table.head_rows());
 }
 
 Table table_of_rows(const Rotation& how, const PositionSet& rows) {
@@ -228,7 +228,7 @@ namespace {
 double largest_angle(const Frequencies& f, const PositionSet& positions, std::size_t token) {
   const auto pairs = static_cast<std::size_t>(f.pairs());
   const std::size_t axes = f.summed_axes > 1 ? static_cast<std::size_t>(f.summed_axes) : 1;
-  std::vector<double> angles(static_cast<std::size_t>(f.heads) * pairs);
+  std::vector<double> angles(static_cast<std::size_t>(f.head_rows) * pairs);
   for (std::size_t i = 0; i < f.inv_freq.size(); ++i) {  // [heads, axes, pairs]
     const std::size_t pair = i % pairs, own = f.axis.empty() ? 0 : static_cast<std::size_t>(f.axis[pair]);
     const double position = positions.value(axes > 1 ? i / pairs % axes : own, 0, token);

@@ -157,7 +157,7 @@ struct Rope {
   std::optional<double> attention_factor = {};  // replaces the scaling's
   // Rows of frequencies, not the model's number of heads: leave it 1 unless each head turns by its own frequencies. If
   // it is above 1, or summed_axes is above 0, inv_freq is required, in the shape of Frequencies::inv_freq.
-  int heads = 1;
+  int head_rows = 1;
   int summed_axes = 0;
   std::vector<double> phase = {};               // as Frequencies::phase
   XPos xpos = {};
@@ -193,18 +193,18 @@ ROTARY_API Rope axial(int head_dim, std::span<const Axis> axes, Pairing pairing)
 // and multiplies the pair by attention_factor and xpos's amplitude. Most ropes have one row of inv_freq for all heads,
 // and each pair uses one coordinate: F[h, a, i] = inv_freq[i] where a = axis[i], else 0.
 struct Frequencies {
-  std::vector<double> inv_freq = {};  // radians per position, [heads, pairs], or [heads, summed_axes, pairs] if
-                                      // summed_axes > 0; 0: the pair does not rotate
+  std::vector<double> inv_freq = {};  // radians per position, [head_rows, pairs], or if summed_axes > 0,
+                                      // [head_rows, summed_axes, pairs]; 0: the pair does not rotate
   Pairing pairing = Pairing::unset;   // required by Table
   std::vector<std::uint8_t> axis = {};       // [pairs], or empty: all 0
   double attention_factor = 1;               // multiplies cos and sin
   std::vector<float> inv_freq_float32 = {};  // inv_freq in the frameworks' float32 steps, for Angles::float32;
                                              // empty: inv_freq rounded
   bool clockwise = false;                    // negates every sin, including signed zeros
-  int heads = 1;                   // rows of inv_freq: 1, or the number of heads of q or of k. Consecutive heads of q
-                                   // that share a head of k share its row
+  int head_rows = 1;               // 1, or the number of heads of q or of k. Consecutive heads of q that share a head
+                                   // of k share its row
   int summed_axes = 0;             // above 0: an angle sums over that many coordinates, and axis is empty
-  std::vector<double> phase = {};  // radians, added to the angle: [pairs], [heads, pairs], or empty: 0
+  std::vector<double> phase = {};  // radians, added to the angle: [pairs], [head_rows, pairs], or empty: 0
   XPos xpos = {};
   ROTARY_API int axes() const noexcept;   // summed_axes, or 1 + the largest axis
   ROTARY_API int pairs() const noexcept;  // in a head

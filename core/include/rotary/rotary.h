@@ -52,6 +52,10 @@ struct InOut {
   Heads out;
 };
 
+// Chooses the instruction set (targets.h) and reads the sizes of the machine's caches. Without this call the first
+// rotation of a process does it: it reads /sys/devices/system/cpu and allocates. Throws TARGET, as that rotation would.
+ROTARY_API void prepare();
+
 // Elements [first, first + table.rotary_dim()) of each head rotate; the others keep their bits (out of place, they are
 // copied). In f32: product, product, sum, no fused multiply-add; f16 and bf16 convert at the edges, to nearest even.
 // Subnormals are kept. The result does not depend on target, threads or split.
@@ -75,9 +79,9 @@ ROTARY_API void rotate_qk(const InOut& q, const InOut& k, const Table&, const Ro
 ROTARY_API void rotate_qk(const Heads& q, const Heads& k, const Rope&, std::int64_t first_position,
                           const RotateOptions& = {});
 
-// By the caller's rows, found by number. f32 rows are read where they lie; f16 and bf16 rows are first widened into
-// memory that the call allocates. Table(Rows) does that once for all layers, and every other function takes it. Also
-// throws the errors of Table(Rows).
+// By rows of the caller's or of a table, found by number. f32 rows are read where they lie; f16 and bf16 rows, and
+// those with rows for each head, are first copied into memory that the call allocates. Table(Rows) does that once for
+// all layers, and every other function takes it. Also throws the errors of Table(Rows).
 ROTARY_API void rotate(const Heads& x, const Rows&, const RotateOptions& = {});
 ROTARY_API void rotate(const ConstHeads& x, const Heads& out, const Rows&, const RotateOptions& = {});
 ROTARY_API void rotate_qk(const Heads& q, const Heads& k, const Rows&, const RotateOptions& = {});

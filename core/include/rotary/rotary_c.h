@@ -63,6 +63,9 @@ ROTARY_C_API rotary_status rotary_self_test(void);
 ROTARY_C_API const char *rotary_target(void);
 /* Sets the instruction set of the whole process; "" restores the best. TARGET. */
 ROTARY_C_API rotary_status rotary_use_target(const char *name);
+/* Chooses the instruction set and reads the sizes of the machine's caches. Without this call the first rotation of a
+ * process does it: it reads /sys/devices/system/cpu and allocates. TARGET. */
+ROTARY_C_API rotary_status rotary_prepare(void);
 
 /* ---- a rope, as a model card describes it ----------------------------------------------------------------------- */
 
@@ -124,9 +127,11 @@ typedef struct rotary_rope {
   double low;          /* default 1 */
   double high;         /* default 4 */
   double fraction;     /* default 1 */
-  int32_t heads;       /* default 1: all heads rotate alike; above 1, inv_freq is [heads, pairs] */
-  int32_t summed_axes; /* above 0: an angle sums over that many coordinates; inv_freq: [heads, summed_axes, pairs] */
-  const double *phase; /* [heads, pairs], radians added to the angle */
+  /* Rows of frequencies, not the model's heads. Default 1: all heads rotate alike; above 1, inv_freq is required,
+   * [head_rows, pairs], or [head_rows, summed_axes, pairs] with summed_axes above 0. */
+  int32_t head_rows;
+  int32_t summed_axes; /* above 0: an angle sums over that many coordinates */
+  const double* phase; /* [head_rows, pairs], radians added to the angle */
   double xpos_scale;   /* above 0: the amplitude of xPos (XPos in rope.h) */
   double xpos_center;
   int32_t xpos_reciprocal; /* not 0: for keys */
@@ -184,7 +189,8 @@ ROTARY_C_API void rotary_table_free(rotary_table *table);
 ROTARY_C_API rotary_status rotary_table_assign(rotary_table *table, const rotary_frequencies *frequencies,
                                                const rotary_positions *positions, int32_t angles, int32_t rounding);
 /* Computes the table that re-rotates keys: from keys that `from` rotated at from_positions to keys as `to` rotates them
- * at to_positions (table.h). Allocates memory. On error the table is unchanged. As rotary_table_assign, and PAIRING. */
+ * at to_positions (table.h). Allocates memory only if there are more rows than before, or on the table's first call. On
+ * error the table is unchanged. As rotary_table_assign, and PAIRING. */
 ROTARY_C_API rotary_status rotary_table_between(rotary_table *table, const rotary_frequencies *from,
                                                 const rotary_positions *from_positions, const rotary_frequencies *to,
                                                 const rotary_positions *to_positions, int32_t rounding);
@@ -193,41 +199,42 @@ ROTARY_C_API rotary_status rotary_table_between(rotary_table *table, const rotar
 ROTARY_C_API rotary_status rotary_table_borrow(rotary_table *table, const float *cos, const float *sin, int64_t tokens,
                                                int32_t pairs, int32_t pairing, int32_t batch);
 
-/* The caller's rows of cos and sin, of any type and stride: row n begins at cos + n * stride and sin + n * stride, in
- * elements. vLLM's cos_sin_cache [rows, 2 * pairs] has sin = cos + pairs and stride = 2 * pairs. */
+/* An engine's or a table's rows of cos and sin, of any type and stride: row n begins at cos + n * stride and
+ * sin + n * stride, in elements. vLLM's cos_sin_cache [rows, 2 * pairs] has sin = cos + pairs, stride = 2 * pairs. */
 typedef struct rotary_rows {
   uint32_t size;
   int32_t dtype; /* default ROTARY_F32 */
-  void *cos;
-  void *sin;
+  const void* cos;
+  const void* sin;
   int64_t stride;
   int64_t rows;
   int32_t pairs;
   int32_t pairing;
-  int32_t heads; /* default 1; else a row is [heads, pairs] */
-  int32_t reserved;
+  int32_t head_rows; /* default 1; else a row is [head_rows, pairs] */
+  int32_t xpos;      /* not 0: the rows have xPos's amplitude, so they are for queries or for keys */
 } rotary_rows;
 ROTARY_C_API void rotary_rows_init(rotary_rows *rows, size_t size);
-/* Row i of the table is the caller's row numbers[i]; numbers are [batch, tokens], integers from 0 to rows - 1. f32 rows
- * are read where they lie, so they and the numbers must stay valid while the table is used; rotary_rotate_qkv,
- * rotary_rotate_append and rotary_shift copy them into memory that the call allocates. f16 and bf16 rows are widened
- * into the table's memory. POSITION, SHAPE, DTYPE, PAIRING, MEMORY. */
-ROTARY_C_API rotary_status rotary_table_borrow_rows(rotary_table *table, const rotary_rows *rows,
-                                                    const rotary_positions *numbers);
-/* Writes the rows of these positions, [batch, tokens], as rows 0, 1, ... without a table, each value rounded once to
- * the type of the rows. The pairs are those of the frequencies; `pairs`, `pairing` and `heads` are not read. Allocates
- * memory for the rows. SHAPE, DTYPE, POSITION, SCALING, VALUE, MEMORY. */
-ROTARY_C_API rotary_status rotary_rows_write(const rotary_rows *rows, const rotary_frequencies *frequencies,
-                                             const rotary_positions *positions, int32_t angles);
-/* f32 [batch, tokens, heads, pairs], valid until the table is assigned, borrows or is freed. Null while it views rows
- * by number. */
+/* Sets rows to those of one table of all positions: row b * tokens + t is that of token t in batch row b. A view, valid
+ * until the table is assigned, borrows or is freed. VALUE. */
+ROTARY_C_API rotary_status rotary_table_rows(const rotary_table* table, rotary_rows* rows);
+/* Row i of the table becomes a copy of row numbers[i], as f32; numbers are integers from 0 to rows - 1, [batch, tokens].
+ * Allocates memory only if there are more rows than before. On error the table is unchanged. POSITION, SHAPE, DTYPE,
+ * PAIRING, MEMORY. */
+ROTARY_C_API rotary_status rotary_table_assign_rows(rotary_table* table, const rotary_rows* rows,
+                                                    const rotary_positions* numbers);
+/* Writes the rows of these positions, [batch, tokens], as rows 0, 1, ... without a table: row n, [head_rows, pairs],
+ * begins at cos + n * stride and sin + n * stride, in elements. Each value is rounded once to dtype. Allocates memory
+ * for the rows. SHAPE, DTYPE, POSITION, SCALING, VALUE, MEMORY. */
+ROTARY_C_API rotary_status rotary_rows_write(const rotary_frequencies* frequencies, const rotary_positions* positions,
+                                             void* cos, void* sin, int32_t dtype, int64_t stride, int32_t angles);
+/* f32 [batch, tokens, head_rows, pairs], valid until the table is assigned, borrows or is freed. */
 ROTARY_C_API const float *rotary_table_cos(const rotary_table *table);
 ROTARY_C_API const float *rotary_table_sin(const rotary_table *table);
 ROTARY_C_API int64_t rotary_table_tokens(const rotary_table *table);
 ROTARY_C_API int32_t rotary_table_pairs(const rotary_table *table);
 ROTARY_C_API int32_t rotary_table_batch(const rotary_table *table);
 /* 1: all heads rotate alike; else the number of heads of q or of k (table.h). */
-ROTARY_C_API int32_t rotary_table_heads(const rotary_table *table);
+ROTARY_C_API int32_t rotary_table_head_rows(const rotary_table* table);
 
 /* ---- rotation --------------------------------------------------------------------------------------------------- */
 
@@ -273,8 +280,8 @@ typedef struct rotary_options {
   int32_t part;
   int32_t parts;
   /* For rotary_rotate_qk only, not with parts: a factor for each token of q, [tokens] or [batch, tokens], which also
-   * multiplies every element of its heads (query_scale.h). query_scales is their number. The call allocates: the rows
-   * times the factors, and a copy of rows borrowed by number. Null, the default: no factors. */
+   * multiplies every element of its heads (query_scale.h). query_scales is their number. The call allocates the rows
+   * times the factors. Null, the default: no factors. */
   const float *query_scale;
   int64_t query_scales;
 } rotary_options;
@@ -287,6 +294,13 @@ ROTARY_C_API rotary_status rotary_rotate(const rotary_heads *x, const rotary_hea
 ROTARY_C_API rotary_status rotary_rotate_qk(const rotary_heads *q, const rotary_heads *q_out, const rotary_heads *k,
                                             const rotary_heads *k_out, const rotary_table *table,
                                             const rotary_options *options);
+/* As rotary_rotate_qk, by rows that are found by number, as in rotary_table_assign_rows. With k and k_out null it
+ * rotates q alone. f32 rows are read where they lie; f16 and bf16 rows, and those with rows for each head, are first
+ * copied into memory that the call allocates. SHAPE, DTYPE, ALIAS, PAIRING, POSITION, SCALING, VALUE, MEMORY. */
+ROTARY_C_API rotary_status rotary_rotate_qk_rows(const rotary_heads* q, const rotary_heads* q_out,
+                                                 const rotary_heads* k, const rotary_heads* k_out,
+                                                 const rotary_rows* rows, const rotary_positions* numbers,
+                                                 const rotary_options* options);
 /* Rotates a packed tensor: its heads are those of q, then kv_heads of k, then kv_heads of v, which keeps its bits. */
 ROTARY_C_API rotary_status rotary_rotate_qkv(const rotary_heads *qkv, const rotary_heads *out, int64_t kv_heads,
                                              const rotary_table *table, const rotary_options *options);

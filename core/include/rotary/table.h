@@ -33,7 +33,7 @@ struct TableShape {
   int pairs = 0;
   int batch = 1;
   std::int64_t tokens = 0;
-  int heads = 1;
+  int head_rows = 1;
   bool xpos = false;
   int rotary_dim() const noexcept { return 2 * pairs; }
 };
@@ -170,12 +170,13 @@ struct Rows {
   std::int64_t stride = 0;  // in elements, not negative
   std::int64_t rows = 0;
   Positions numbers;  // [batch, tokens], integers from 0 to rows - 1
-  int heads = 1;      // a row is [heads, pairs]
+  int head_rows = 1;  // a row is [head_rows, pairs]
+  bool xpos = false;  // the rows have xPos's amplitude, so they are for queries or for keys
 };
 
-// cos and sin are f32, row-major [batch, tokens, heads, pairs]; batch is 1 if all batch rows share positions, heads is
-// 1 if all heads rotate alike. With xpos, a value's factor is the double nearest to attention_factor times the
-// amplitude. Several threads may use one const Table at the same time.
+// cos and sin are f32, row-major [batch, tokens, head_rows, pairs]; batch is 1 if all batch rows share positions,
+// head_rows is 1 if all heads rotate alike. With xpos, a value's factor is the double nearest to attention_factor times
+// the amplitude. Several threads may use one const Table at the same time.
 // Throws PAIRING (unset or unknown), SHAPE, VALUE (unknown angles or rounding; with summed axes, a phase or
 // xpos: other angles than exact), SCALING (a frequency that is not finite; with summed axes, a phase or xpos: one below
 // 2^-256 in magnitude that is not 0), POSITION (not finite; with Angles::float32: an angle that overflows; with summed
@@ -184,15 +185,15 @@ class ROTARY_API Table {
  public:
   Table() noexcept;  // no tokens, no pairs, no pairing, until assign
   Table(const Frequencies&, const Positions&, const TableOptions& = {});
-  // Copies cos and sin, f32 [batch, tokens, heads, pairs]. xpos: they have xPos's amplitude.
-  Table(std::span<const float> cos, std::span<const float> sin, int pairs, Pairing, int batch = 1, int heads = 1,
+  // Copies cos and sin, f32 [batch, tokens, head_rows, pairs]. xpos: they have xPos's amplitude.
+  Table(std::span<const float> cos, std::span<const float> sin, int pairs, Pairing, int batch = 1, int head_rows = 1,
         bool xpos = false);
   // Copies the numbered rows; f16 and bf16 become the same values in f32. Throws PAIRING, SHAPE, DTYPE, POSITION.
   explicit Table(const Rows&);
   // A view of cos and sin: both must outlive the table and every table moved from it. A copy of the table owns its
   // rows.
   static Table borrow(std::span<const float> cos, std::span<const float> sin, int pairs, Pairing, int batch = 1,
-                      int heads = 1);
+                      int head_rows = 1);
   static Table borrow(const std::vector<float>&&, std::span<const float>, int, Pairing, int = 1, int = 1) = delete;
   static Table borrow(std::span<const float>, const std::vector<float>&&, int, Pairing, int = 1, int = 1) = delete;
   Table(const Table&);
@@ -205,19 +206,26 @@ class ROTARY_API Table {
   // nothing. The table prepares its frequencies once, as long as their values stay the same: use one Table for each
   // rope. On error the table is unchanged. Do not pass it its own cos(), sin() or rows made of them.
   void assign(const Frequencies&, const Positions&, const TableOptions& = {});
-  void assign(std::span<const float> cos, std::span<const float> sin, int pairs, Pairing, int batch = 1, int heads = 1,
-              bool xpos = false);
+  void assign(std::span<const float> cos, std::span<const float> sin, int pairs, Pairing, int batch = 1,
+              int head_rows = 1, bool xpos = false);
   void assign(const Rows&);
+  // Same as table = between(...), see below, in this table's memory: another step of the same size allocates nothing.
+  void assign_between(const Frequencies& from, const Positions& from_positions, const Frequencies& to,
+                      const Positions& to_positions, const TableOptions& = {});
 
   Pairing pairing() const noexcept { return shape_.pairing; }
   int pairs() const noexcept { return shape_.pairs; }  // in a head
-  int heads() const noexcept { return shape_.heads; }
+  int head_rows() const noexcept { return shape_.head_rows; }
   bool xpos() const noexcept { return shape_.xpos; }  // has xPos's amplitude, so it is for queries or for keys
   int rotary_dim() const noexcept { return shape_.rotary_dim(); }
   int batch() const noexcept { return shape_.batch; }
   std::int64_t tokens() const noexcept { return shape_.tokens; }
   std::span<const float> cos() const noexcept { return cos_; }
   std::span<const float> sin() const noexcept { return sin_; }
+  // The rows of one table of all positions, to rotate by their numbers: row b * tokens() + t is that of token t in
+  // batch row b. A view: this table must outlive it and must not be assigned meanwhile. Several threads may use one
+  // table so.
+  Rows rows(Positions numbers) const;
 
  private:
   friend struct detail::RowsAccess;
@@ -244,7 +252,7 @@ class ROTARY_API Table {
 ROTARY_API Table between(const Frequencies& from, const Positions& from_positions, const Frequencies& to,
                          const Positions& to_positions, const TableOptions& = {});
 
-// Writes the rows of Table(frequencies, positions, {angles, rounding to dtype}) as dtype: row r, [heads, pairs], of
+// Writes the rows of Table(frequencies, positions, {angles, rounding to dtype}) as dtype: row r, [head_rows, pairs], of
 // token r % tokens in batch row r / tokens goes to cos + r * stride and sin + r * stride (in elements). Allocates a
 // table. Throws what Table throws, and SHAPE (a stride below the row's size, null), DTYPE (unknown, misaligned).
 ROTARY_API void write_rows(const Frequencies&, const Positions&, void* cos, void* sin, DType, std::int64_t stride,

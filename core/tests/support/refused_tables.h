@@ -24,7 +24,7 @@ inline std::vector<RefusedTable> refused_tables() {
   constexpr double nan = std::numeric_limits<double>::quiet_NaN(), infinity = std::numeric_limits<double>::infinity();
   constexpr Angles exact = Angles::exact, float32 = Angles::float32;
   const Frequencies plain{.inv_freq = {1, 0.5, 0.25, 0}, .pairing = Pairing::half};
-  Frequencies sums{.inv_freq = {1, 2, 3, 4, 5, 6, 7, 8}, .pairing = Pairing::half, .heads = 2, .summed_axes = 2};
+  Frequencies sums{.inv_freq = {1, 2, 3, 4, 5, 6, 7, 8}, .pairing = Pairing::half, .head_rows = 2, .summed_axes = 2};
   std::vector<RefusedTable> all;
   const auto add = [&](const char* code, std::string sentence, Frequencies f, auto change,
                        Angles angles = Angles::exact, std::vector<double> positions = {1, 2, 3, 4, 5, 6}) {
@@ -62,8 +62,11 @@ inline std::vector<RefusedTable> refused_tables() {
 
   add("VALUE", "angles must be exact where axes are summed, or with a phase or xpos, but got float32", sums, unchanged,
       float32);
-  add("SHAPE", "inv_freq must have a value for each pair of 2 heads and 2 axes but has 7", sums,
-      [](F& f) { f.inv_freq.pop_back(); });
+  add("SHAPE",
+      "inv_freq must have a value for each pair of 2 head_rows and 2 axes but has 7 (head_rows is the number of rows "
+      "of "
+      "frequencies, not the model's heads: leave it 1 unless inv_freq has a row for each head)",
+      sums, [](F& f) { f.inv_freq.pop_back(); });
   add("SHAPE", "phase must be empty or have one value for each of the 2 pairs but has 3", sums, [](F& f) {
     f.phase = {1, 2, 3};
   });

@@ -204,7 +204,7 @@ void take_turns(Rope& rope, int axes) {
 
 void lay_across_heads(Rope& rope, int heads, int axes) {
   const int pairs = rope.head_dim / 2, all = heads * pairs, run = all / axes, still = all - run * axes;
-  rope.heads = heads;
+  rope.head_rows = heads;
   rope.summed_axes = axes;
   rope.inv_freq.assign(static_cast<std::size_t>(all) * static_cast<std::size_t>(axes), 0);
   for (int j = still; j < all; ++j) {

@@ -15,7 +15,7 @@ void check(const ModelRope& model) {
   require(std::isfinite(rope.base), "base");
   for (const std::int64_t length : {std::int64_t{0}, std::int64_t{1} << 20}) {
     const Frequencies f = frequencies(rope, length);
-    const auto rows = static_cast<std::size_t>(f.heads) * static_cast<std::size_t>(std::max(1, f.summed_axes));
+    const auto rows = static_cast<std::size_t>(f.head_rows) * static_cast<std::size_t>(std::max(1, f.summed_axes));
     require(f.inv_freq.size() == rows * static_cast<std::size_t>(rope.rotary_dim) / 2, "frequencies of each pair");
     for (const double inv_freq : f.inv_freq) require(std::isfinite(inv_freq), "inv_freq must be finite");
     require(std::isfinite(f.attention_factor), "attention_factor must be finite");

@@ -92,7 +92,7 @@ class ROTARY_EXPERIMENTAL Frequencies {
 
   Pairing pairing() const noexcept;
   int pairs() const noexcept;  // in a head
-  int heads() const noexcept;
+  int head_rows() const noexcept;
   int rotary_dim() const noexcept { return 2 * pairs(); }
   int axes() const noexcept;
   double attention_factor() const noexcept;
@@ -116,7 +116,7 @@ struct TableOptions {
   Rounding rounding = Rounding::f32;
 };
 
-// The rows of rotary::Table, bit for bit, in the device's memory: f32 [batch, tokens, heads, pairs]. If angles are
+// The rows of rotary::Table, bit for bit, in the device's memory: f32 [batch, tokens, head_rows, pairs]. If angles are
 // sums, or with xPos, a position that the host refuses gives NaN. Throws SHAPE, VALUE (unknown angles or rounding),
 // SCALING, PAIRING (unset or unknown), POSITION (host positions only), ALIAS.
 class ROTARY_EXPERIMENTAL Table {
@@ -126,10 +126,10 @@ class ROTARY_EXPERIMENTAL Table {
   Table(const Frequencies&, const rotary::Positions& host, const TableOptions& = {}, Stream = nullptr);
   // Copies cos and sin from the host's memory.
   Table(std::span<const float> cos, std::span<const float> sin, int pairs, Pairing, int batch = 1, Stream = nullptr,
-        int heads = 1);
+        int head_rows = 1);
   // A view of the caller's cos and sin in the device's memory.
   static Table borrow(const float* cos, const float* sin, int pairs, Pairing, std::int64_t tokens, int batch = 1,
-                      int heads = 1);
+                      int head_rows = 1);
   Table(Table&&) noexcept;             // the source becomes Table()
   Table& operator=(Table&&) noexcept;  // likewise; first frees this table's rows, as the destructor does
   ~Table();                            // waits for the device
@@ -144,13 +144,13 @@ class ROTARY_EXPERIMENTAL Table {
   // Same as between() below, in this table's memory.
   void assign(const Frequencies& from, const Positions& from_positions, const Frequencies& to,
               const Positions& to_positions, const TableOptions& = {}, Stream = nullptr);
-  // Makes room for `rows` = batch * tokens * heads. Keeps the contents. To grow, it allocates, waits and frees like
+  // Makes room for `rows` = batch * tokens * head_rows. Keeps the contents. To grow, it allocates, waits and frees like
   // assign.
   void reserve(std::int64_t rows, int pairs);
 
   Pairing pairing() const noexcept { return rows_.pairing; }
   int pairs() const noexcept { return rows_.pairs; }  // in a head
-  int heads() const noexcept { return rows_.heads; }
+  int head_rows() const noexcept { return rows_.head_rows; }
   bool xpos() const noexcept { return rows_.xpos; }  // has xPos's amplitude, so it is for queries or for keys
   int rotary_dim() const noexcept { return rows_.rotary_dim(); }
   int batch() const noexcept { return rows_.batch; }
@@ -166,7 +166,7 @@ class ROTARY_EXPERIMENTAL Table {
     const float* cos = nullptr;
     const float* sin = nullptr;
     bool borrowed = false;
-    std::int64_t values() const noexcept { return batch * tokens * heads * pairs; }
+    std::int64_t values() const noexcept { return batch * tokens * head_rows * pairs; }
   };
   void set_rows(const rotary::detail::TableShape&);
   Memory& memory();

@@ -118,7 +118,7 @@ class ReadRope:
         source: a rotary.Rope, or rotary.Frequencies.
         pairs: the number of columns of its rows.
         axes: the number of coordinates of a position.
-        heads: the number of rows of a token.
+        head_rows: the number of rows of a token.
     """
 
     def __init__(self, text: str) -> None:
@@ -137,7 +137,7 @@ class ReadRope:
             state, self._takes_length = words["frequencies"], False
             values: list[Any] = [bytes.fromhex(value[0]) if type(value) is list else value for value in state]
             self.source = speeds = Frequencies._of(*values[:-1], XPos(**values[-1]))
-        self.pairs, self.axes, self.heads = speeds.rotary_dim // 2, speeds.axes, speeds.heads
+        self.pairs, self.axes, self.head_rows = speeds.rotary_dim // 2, speeds.axes, speeds.head_rows
         self.angles, self.rounding = words["angles"], words["rounding"]
 
     def table(self, positions: Any, length: int | None = None) -> Table:
@@ -177,6 +177,6 @@ def rows_shape(positions: Tensor, read: ReadRope) -> tuple[int, ...]:
     if read.axes > 1 and len(shape) > 1:
         shape = shape[1:]
     shape = shape or (1,)
-    if read.heads > 1:
-        shape = (*((1,) if len(shape) == 1 else ()), *shape, read.heads)
+    if read.head_rows > 1:
+        shape = (*((1,) if len(shape) == 1 else ()), *shape, read.head_rows)
     return (*shape, read.pairs)

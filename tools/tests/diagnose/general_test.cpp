@@ -49,7 +49,7 @@ struct Mixed : testing::Test {
     used.heads = used.kv_heads = heads;
     used.rope.head_dim = used.rope.rotary_dim = 2 * pairs;
     used.rope.pairing = Pairing::half;
-    used.rope.heads = heads;
+    used.rope.head_rows = heads;
     used.rope.summed_axes = axes;
     for (int h = 0; h < heads; ++h) {
       std::vector<double> at(pairs);

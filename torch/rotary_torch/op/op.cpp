@@ -143,7 +143,7 @@ struct Positions {
 // The table of these positions, which may be empty, on their device. Computed on torch's threads.
 TableTensors rows_at(const rotary::Frequencies& frequencies, const Positions& at, at::Device device,
                      rotary::Angles angles = rotary::Angles::exact, rotary::Rounding rounding = rotary::Rounding::f32) {
-  const auto shape = shape_of(at.batched, at.batch, at.values.size(-1), frequencies.heads, frequencies.pairs());
+  const auto shape = shape_of(at.batched, at.batch, at.values.size(-1), frequencies.head_rows, frequencies.pairs());
   if (at.values.numel() == 0) {
     const auto none = at::empty(shape, at::TensorOptions(device).dtype(at::kFloat));
     return {none, none.clone(), frequencies.pairing};
@@ -378,7 +378,7 @@ void fill_by_kernels(const Tensor& out, const Tensor& x, const CheckedCall& call
       if (!x.is_cuda()) return rotary::rotate(from, to, rows, {.direction = call.direction, .executor = &threads()});
       const c10::DeviceGuard guard(x.device());
       const auto there = rotary::gpu::Table::borrow(rows.cos().data(), rows.sin().data(), rows.pairs(), call.pairing,
-                                                    rows.tokens(), rows.batch(), rows.heads());
+                                                    rows.tokens(), rows.batch(), rows.head_rows());
       rotary::gpu::rotate(from, to, there, {call.direction, stream_of(x)});
     });
   }
@@ -598,7 +598,7 @@ const rotary::Executor& threads() noexcept {
 }
 
 TableTensors tensors(const rotary::Table& table) {
-  const auto shape = shape_of(table.batch() > 1, table.batch(), table.tokens(), table.heads(), table.pairs());
+  const auto shape = shape_of(table.batch() > 1, table.batch(), table.tokens(), table.head_rows(), table.pairs());
   return {tensor_of(table.cos(), shape), tensor_of(table.sin(), shape), table.pairing()};
 }
 
