@@ -217,9 +217,9 @@ ROTARY_C_API void rotary_rows_init(rotary_rows *rows, size_t size);
 /* Sets rows to those of one table of all positions: row b * tokens + t is that of token t in batch row b. A view, valid
  * until the table is assigned, borrows or is freed. VALUE. */
 ROTARY_C_API rotary_status rotary_table_rows(const rotary_table* table, rotary_rows* rows);
-/* Row i of the table becomes a copy of row numbers[i], as f32; numbers are integers from 0 to rows - 1, [batch, tokens].
- * Allocates memory only if there are more rows than before. On error the table is unchanged. POSITION, SHAPE, DTYPE,
- * PAIRING, MEMORY. */
+/* Row i of the table becomes a copy of row numbers[i], as f32. Numbers are integers from 0 to rows - 1, for each token
+ * of [batch, tokens]. Allocates memory only if there are more rows than before. On error the table is unchanged.
+ * POSITION, SHAPE, DTYPE, PAIRING, MEMORY. */
 ROTARY_C_API rotary_status rotary_table_assign_rows(rotary_table* table, const rotary_rows* rows,
                                                     const rotary_positions* numbers);
 /* Writes the rows of these positions, [batch, tokens], as rows 0, 1, ... without a table: row n, [head_rows, pairs],
