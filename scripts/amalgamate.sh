@@ -131,6 +131,9 @@ def begin(folder):
     whole = Text()
     whole.done.add(src / "runtime/arithmetic.h")
     whole.add(src / "runtime/arithmetic.h")
+    whole.lines += ["#ifdef __clang__  // It does not warn of these in headers, where they were.",
+                    '#pragma clang diagnostic ignored "-Wunused-const-variable"',
+                    '#pragma clang diagnostic ignored "-Wunneeded-internal-declaration"', "#endif"]
     return whole
 
 
