@@ -4,7 +4,10 @@
 #   scripts/amalgamate.sh DIR [--config]
 # --config: DIR/rotary_config.cpp too, the library rotary_files with its headers.
 set -euo pipefail
-[ $# -eq 1 ] || [ "$*" = "$1 --config" ] || { echo "usage: scripts/amalgamate.sh DIR [--config]" >&2; exit 2; }
+case $#,${1:--},${2:---config} in
+  [12],[!-]*,--config) ;;
+  *) echo "usage: scripts/amalgamate.sh DIR [--config]" >&2; exit 2 ;;
+esac
 exec python3 - "$(cd "$(dirname "$0")/.." && pwd)" "$@" <<'PYTHON'
 import pathlib, re, shutil, sys
 
