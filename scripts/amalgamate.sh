@@ -1,30 +1,32 @@
 #!/usr/bin/env bash
-# Writes the core as one file: rotary.h, rotary_c.h and rotary.cpp, which g++ -std=c++20 -O2 -c rotary.cpp compiles with
-# no other flag, for all instruction sets of the machine's architecture: each set's functions carry it as an attribute.
-#   scripts/amalgamate.sh DIR
+# Writes rotary as one file: DIR/rotary.cpp, the core, beside its public headers in DIR/rotary. One command compiles it,
+# for all instruction sets of the machine's architecture: each set's functions carry it as an attribute.
+#   scripts/amalgamate.sh DIR [--config]
+# --config: DIR/rotary_config.cpp too, the library rotary_files with its headers.
 set -euo pipefail
-[ $# -eq 1 ] || { echo "usage: scripts/amalgamate.sh DIR" >&2; exit 2; }
-mkdir -p "$1"
-exec python3 - "$(cd "$(dirname "$0")/.." && pwd)" "$1" <<'PYTHON'
-import pathlib, re, sys
+case $#,${1:--},${2:---config} in
+  [12],[!-]*,--config) ;;
+  *) echo "usage: scripts/amalgamate.sh DIR [--config]" >&2; exit 2 ;;
+esac
+exec python3 - "$(cd "$(dirname "$0")/.." && pwd)" "$@" <<'PYTHON'
+import pathlib, re, shutil, sys
 
-root, out = map(pathlib.Path, sys.argv[1:])
-src, include = root / "core", root / "core/include"
-licence = "// rotary, in one file by scripts/amalgamate.sh. Apache-2.0: https://www.apache.org/licenses/LICENSE-2.0\n"
+root, out = map(pathlib.Path, sys.argv[1:3])
+src, files = root / "core", root / "files"
 
 
 def found(name, beside):
-    for folder in (beside, include, src):
+    for folder in (beside, src, files):
         if (folder / name).is_file():
             return (folder / name).resolve()
     sys.exit(f"amalgamate: no file {name}")
 
 
 class Text:
-    """A file that includes become part of, each once; those inside a condition, in each."""
+    """A file that includes become part of, each once; those inside a condition, in each. Public headers stay files."""
 
-    def __init__(self, done=()):
-        self.lines, self.done = [], set(done)
+    def __init__(self):
+        self.lines, self.done = [], set()
 
     def add(self, path, names=(), kernels=None, depth=0):
         """names: the includes by macro. kernels: where the parts that each instruction set has for itself go."""
@@ -35,7 +37,7 @@ class Text:
             macro = re.match(r"#include (ROTARY_\w+)", line)
             if macro:
                 line = f'#include "{dict(names)[macro[1]]}"'
-            local = re.match(r'#include "(.*)"', line)
+            local = re.match(r'#include "(?!rotary/)(.*)"', line)
             key = found(local[1], path.parent) if local else line
             if not line.startswith("#include"):
                 (self if kernels is None else kernels).lines.append(line)
@@ -79,8 +81,17 @@ class Text:
         self.lines += [f"\n// ---- {source}: {space} ----", *defined, *push, text, *pop]
         self.lines += [f"#undef {m}" for m in macros]
 
-    def write(self, path):
-        path.write_text(licence + "\n".join(self.lines) + "\n")
+    def add_sources(self, folder):
+        """Those that the folder's CMakeLists.txt lists; the ones in C last, since they use all of rotary by name."""
+        sources = re.findall(r"^  ([a-z_/]+\.cpp)", (folder / "CMakeLists.txt").read_text(), re.M)
+        for source in sorted(sources, key=lambda s: bool(re.search(r"^c/|_c\.cpp$", s))):
+            self.lines.append(f"\n// ---- {source} ----")
+            self.add(folder / source)
+
+    def write(self, name, *about):
+        text = ["rotary in one file, by scripts/amalgamate.sh. Apache-2.0: https://www.apache.org/licenses/LICENSE-2.0",
+                f"g++ -std=c++20 -O2 -I . -c {name}", *about]
+        (out / name).write_text("\n".join([f"// {line}" for line in text] + ["", *self.lines, ""]))
 
 
 class Targets:
@@ -117,34 +128,48 @@ class Targets:
             text.lines.append("#define ROTARY_TARGETS " + " ".join(f"ROTARY_ROW({', '.join(r)})" for r in rows))
 
 
-sources = re.findall(r"^  ([a-z_/]+\.cpp)", (src / "CMakeLists.txt").read_text(), re.M)
-public = {n for s in sources for n in re.findall(r'#include "rotary/(\w+\.h)"', (src / s).read_text())}
-public = sorted(public - {"rotary_c.h"})
+def begin(folder):
+    """Copies the public headers. The text begins with what refuses flags that change results."""
+    shutil.copytree(folder / "include/rotary", out / "rotary", dirs_exist_ok=True)
+    whole = Text()
+    whole.done.add(src / "runtime/arithmetic.h")
+    whole.add(src / "runtime/arithmetic.h")
+    whole.lines += ["#ifdef __clang__  // It does not warn of these in headers, where they were.",
+                    '#pragma clang diagnostic ignored "-Wunused-const-variable"',
+                    '#pragma clang diagnostic ignored "-Wunneeded-internal-declaration"', "#endif"]
+    return whole
 
-header = Text()
-header.lines.append("#pragma once")
-for name in ["rotary.h", *public]:
-    path = found("rotary/" + name, include)
-    if path not in header.done:
-        header.done.add(path)
-        header.add(path)
-header.write(out / "rotary.h")
-(out / "rotary_c.h").write_text((include / "rotary/rotary_c.h").read_text())
 
-whole = Text(header.done | {found("rotary/rotary_c.h", include)})
-whole.done.add(src / "runtime/arithmetic.h")
-whole.add(src / "runtime/arithmetic.h")
-whole.lines += ['#include "rotary.h"', '#include "rotary_c.h"', "#define ROTARY_ONE_FILE"]
-targets = Targets()
-x86 = [n for n in targets.rows if n not in ("scalar", "portable", "neon")]
-targets.add(whole, ["scalar"])
-for condition, names in (("#if defined(__x86_64__) || defined(_M_X64)", x86),
-                         ("#elif defined(__aarch64__) || defined(_M_ARM64)", ["neon"]), ("#else", ["portable"])):
-    whole.lines.append(condition)
-    targets.add(whole, names)
-whole.lines.append("#endif")
-for source in sorted(sources, key=lambda s: s.startswith("c/")):  # last: they use all of rotary by name
-    whole.lines.append(f"\n// ---- {source} ----")
-    whole.add(src / source)
-whole.write(out / "rotary.cpp")
+def write_core():
+    whole = begin(src)
+    whole.lines.append("#define ROTARY_ONE_FILE")
+    targets = Targets()
+    x86 = [n for n in targets.rows if n not in ("scalar", "portable", "neon")]
+    targets.add(whole, ["scalar"])
+    for condition, names in (("#if defined(__x86_64__) || defined(_M_X64)", x86),
+                             ("#elif defined(__aarch64__) || defined(_M_ARM64)", ["neon"]), ("#else", ["portable"])):
+        whole.lines.append(condition)
+        targets.add(whole, names)
+    whole.lines.append("#endif")
+    whole.add_sources(src)
+    whole.write("rotary.cpp")
+
+
+def write_config():
+    whole = begin(files)
+    whole.add_sources(files)
+    for condition, system in ("#ifdef _WIN32", "windows"), ("#else", "posix"):
+        whole.lines.append(condition)
+        whole.add(files / f"text/descriptors_{system}.cpp", depth=1)
+    models = ",".join(map(str, (files / "models/models.json").read_text("ascii").encode()))
+    whole.lines += ["#endif", "\n// ---- models/models.json ----", "namespace rotary::embedded {",
+                    "static constexpr char bytes[] = {", re.sub(r"(.{100,}?,)", r"\1\n", models), "};",
+                    "std::string_view models() noexcept { return {bytes, sizeof bytes}; }", "}"]
+    whole.write("rotary_config.cpp", "Reads config.json, params.json, GGUF, safetensors and npy. Link rotary.cpp.",
+                "Needs <nlohmann/json.hpp>, the header of nlohmann-json 3.10 or later: Debian's nlohmann-json3-dev.")
+
+
+write_core()
+if sys.argv[3:]:
+    write_config()
 PYTHON

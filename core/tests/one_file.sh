@@ -1,28 +1,30 @@
 #!/usr/bin/env bash
 # The core as one file: compiled by one command without another flag, called from C++ and C, refused under -ffast-math.
-#   one_file.sh SOURCE_DIR CXX [HASH]
-# Without HASH at -O0 and without exceptions; with it at -O2, by hand, and core/tests/bits must have that hash.
+#   one_file.sh SOURCE_DIR CXX DIR [HASH]
+# DIR is left with rotary.cpp and rotary.o. Without HASH it compiles at -O0, also without exceptions and all types but
+# f32; with it, by hand, at -O2, and core/tests/bits must have that hash.
 set -euo pipefail
-source=$1 cxx=$2 hash=${3:-}
-scratch=$(mktemp -d)
-trap 'rm -rf "$scratch"' EXIT
-"$source/scripts/amalgamate.sh" "$scratch/rotary"
-cd "$scratch/rotary"
+source=$1 cxx=$2 dir=$3 hash=${4:-}
+rm -rf "$dir"
+"$source/scripts/amalgamate.sh" "$dir"
+cd "$dir"
 
 # The refusal is the first error: what comes behind it need not be read.
-! $cxx -std=c++20 -ffast-math -Wfatal-errors -fsyntax-only rotary.cpp 2>../log && grep -q '"rotary: ' ../log ||
+! $cxx -std=c++20 -ffast-math -I . -Wfatal-errors -fsyntax-only rotary.cpp 2>log && grep -q '"rotary: ' log ||
   { echo "-ffast-math: not refused, or not by rotary's sentence"; exit 1; }
-flags=(-O0 -fno-exceptions -fno-rtti)
-[ -z "$hash" ] || flags=(-O2)
-time $cxx -std=c++20 "${flags[@]}" -c rotary.cpp
-printf '%s\n' '#include "rotary.h"' '#include "rotary_c.h"' \
-  'int main() { rotary::self_test(); return rotary_self_test(); }' >main.cpp
-$cxx -std=c++20 main.cpp rotary.o -o main -pthread
-./main
-${CC:-cc} -std=c99 -Wpedantic -Werror -I.. -c "$source/core/tests/one_rotation.c" -o one.o
+time $cxx -std=c++20 ${hash:+-O2} -Wall -Wextra -I . -c rotary.cpp
+${CC:-cc} -std=c99 -Wpedantic -Werror -I . -c "$source/core/tests/one_rotation.c" -o one.o
 $cxx one.o rotary.o -o one -pthread
 ./one
-[ -n "$hash" ] || exit 0
-sed 's/"rotary\/\(rotary\|self_test\|targets\)\.h"/"rotary.h"/' "$source/core/tests/bits/bits_test.cpp" >bits.cpp
-$cxx -std=c++20 -O1 -I"$source/core" bits.cpp rotary.o -o bits -pthread
-./bits "$hash"
+for header in rotary/*.h; do echo "#include <$header>"; done >main.cpp
+echo 'int main() { rotary::self_test(); return rotary_self_test(); }' >>main.cpp
+$cxx -std=c++20 -I . main.cpp rotary.o -o main -pthread
+./main
+if [ -n "$hash" ]; then
+  $cxx -std=c++20 -O1 -I . -I "$source/core" "$source/core/tests/bits/bits_test.cpp" rotary.o -o bits -pthread
+  ./bits "$hash"
+else
+  $cxx -std=c++20 -fno-exceptions -fno-rtti -DROTARY_HAS_F16=0 -DROTARY_HAS_BF16=0 -I . -c rotary.cpp -o small.o
+  $cxx one.o small.o -o small -pthread
+  ./small f32
+fi

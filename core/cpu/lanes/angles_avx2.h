@@ -1,9 +1,8 @@
 // Four pairs at a time: AVX2 and FMA.
 #pragma once
 
-#include <immintrin.h>
-
 #include "angles_operators.h"
+#include "cpu/x86_intrinsics.h"
 
 namespace rotary::cpu {
 namespace {

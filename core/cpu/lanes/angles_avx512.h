@@ -1,16 +1,8 @@
 // Eight pairs at a time: AVX-512 F, DQ and VL.
 #pragma once
 
-// g++ 12 takes the "undefined" operands inside this header for uninitialised variables (GCC bug 105593).
-#pragma GCC diagnostic push
-#ifndef __clang__
-#pragma GCC diagnostic ignored "-Wuninitialized"
-#pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
-#endif
-#include <immintrin.h>
-#pragma GCC diagnostic pop
-
 #include "angles_operators.h"
+#include "cpu/x86_intrinsics.h"
 
 namespace rotary::cpu {
 namespace {

@@ -1,8 +1,7 @@
 // Eight lanes, AVX2 and F16C.
 #pragma once
 
-#include <immintrin.h>
-
+#include "cpu/x86_intrinsics.h"
 #include "runtime/compiler.h"
 #include "scalar.h"
 
