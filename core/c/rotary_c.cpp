@@ -365,13 +365,28 @@ rotary_status rotary_rotate_qkv(const rotary_heads* qkv, const rotary_heads* out
   });
 }
 
+rotary_status rotary_latent_rows(rotary_cache* cache, void* rows, int64_t pages, int32_t page_size, int32_t latent_dim,
+                                 int32_t rope_dim) {
+  return guarded([&] {
+    rotary_cache to = read("latent_rows", "cache", cache);
+    const Cache of = latent_rows(rows, pages, page_size, latent_dim, rope_dim);
+    to.k = of.k, to.v = of.v;
+    to.pages = of.pages, to.page_size = of.page_size, to.heads = of.heads, to.head_dim = of.head_dim;
+    to.page_stride = of.page_stride, to.token_stride = of.token_stride, to.head_stride = of.head_stride;
+    to.k_offset = of.k_offset, to.v_head_dim = of.v_head_dim;
+    to.v_page_stride = of.v_page_stride, to.v_token_stride = of.v_token_stride, to.v_head_stride = of.v_head_stride;
+    std::memcpy(cache, &to, std::min<std::size_t>(to.size, sizeof to));
+  });
+}
+
 rotary_status rotary_rotate_append(const rotary_heads* q, const rotary_heads* q_out, const rotary_heads* k,
                                    const rotary_heads* v, const rotary_table* table, const rotary_cache* cache,
                                    const rotary_options* options) {
   return guarded([&] {
     const char* const operation = "rotate_append";
     const Pair queries = pair(operation, "q", q, "q_out", q_out);
-    const Operand keys = operand(operation, "k", k), values = operand(operation, "v", v);
+    const Operand keys = operand(operation, "k", k);
+    const Heads values = v == nullptr ? Heads{} : operand(operation, "v", v).heads;
     const rotary_cache given = read(operation, "cache", cache);
     const Cache to{.k = given.k,
                    .v = given.v,
@@ -384,11 +399,17 @@ rotary_status rotary_rotate_append(const rotary_heads* q, const rotary_heads* q_
                    .token_stride = given.token_stride,
                    .head_stride = given.head_stride,
                    .k_scale = given.k_scale,
-                   .v_scale = given.v_scale};
+                   .v_scale = given.v_scale,
+                   .k_offset = given.k_offset,
+                   .v_head_dim = given.v_head_dim,
+                   .v_page_stride = given.v_page_stride,
+                   .v_token_stride = given.v_token_stride,
+                   .v_head_stride = given.v_head_stride};
+    if (keys.first != 0)
+      fail(Code::SHAPE, operation, "k must have first 0 but got ", keys.first, ": give its rotated elements alone");
     const Slots slots = slots_of(given);
-    with_options(operation, options, std::max(queries.in.first, keys.first), [&](const RotateOptions& o) {
-      rotate_append(queries.in.heads, queries.out(), keys.heads, values.heads, table_of(operation, table), to, slots,
-                    o);
+    with_options(operation, options, queries.in.first, [&](const RotateOptions& o) {
+      rotate_append(queries.in.heads, queries.out(), keys.heads, values, table_of(operation, table), to, slots, o);
     });
   });
 }
@@ -401,7 +422,7 @@ rotary_status rotary_shift(const rotary_heads* k, const rotary_heads* v, const r
     const Heads values = v == nullptr ? Heads{} : operand(operation, "v", v).heads;
     const rotary_sequences given =
         sequences == nullptr ? defaults<rotary_sequences>() : read(operation, "sequences", sequences);
-    const Sequences moving{given.indptr, given.indices, given.lengths, given.sequences};
+    const Sequences moving{given.indptr, given.indices, given.lengths, given.sequences, given.skip_missing != 0};
     with_options(operation, options, keys.first, [&](const RotateOptions& o) {
       shift(keys.heads, values, table_of(operation, table), keep, drop, moving, o);
     });

@@ -23,24 +23,38 @@ using Index = std::int64_t;
 
 static_assert(staged_bytes >= most_staged * static_cast<Index>(sizeof(float)));
 
-// The slots of a call's tokens, as offsets into the cache.
-class SlotOffsets {
+// True if batch rows and tokens form one dimension.
+bool joins(const Layout& l) noexcept {
+  return l.batch == 1 || l.tokens == 1 || l.batch_stride == l.tokens * l.token_stride;
+}
+
+// The slots of a call's tokens, numbered page * page_size + token in the page.
+class SlotNumbers {
  public:
+  struct Place {
+    Index page, token;
+  };
+
   // tokens: tokens per batch row.
-  SlotOffsets(const Slots& slots, const Cache& cache, Index tokens) noexcept
+  SlotNumbers(const Slots& slots, const Cache& cache, Index tokens) noexcept
       : slots_(slots),
         tokens_(tokens),
         pages_(cache.pages),
         page_size_(cache.page_size),
         shift_((cache.page_size & (cache.page_size - 1)) == 0 ? std::countr_zero(static_cast<unsigned>(cache.page_size))
                                                               : -1),
-        page_stride_(cache.pages > 1 ? cache.page_stride : 0),
-        token_stride_(cache.page_size > 1 ? cache.token_stride : 0) {}
+        pages_join_(cache.page_size == 1 || (joins(k_layout(cache)) && joins(v_layout(cache)))) {}
 
-  // Elements between consecutive slots: within a page, and across pages if the cache is contiguous.
-  Index step() const noexcept { return page_size_ > 1 ? token_stride_ : page_stride_; }
+  Place place_of(Index slot) const noexcept {
+    const Index page = shift_ >= 0 ? slot >> shift_ : slot / page_size_;
+    return {page, slot - page * page_size_};
+  }
+  // The number of slots from this one on that lie at even distances.
+  Index even_from(const Place& place) const noexcept {
+    return pages_join_ ? std::numeric_limits<Index>::max() : page_size_ - place.token;
+  }
 
-  // The offset, in elements, of the slot of token i = batch row * tokens + token; -1: the token is skipped.
+  // The slot of token i = batch row * tokens + token; -1: the token is skipped.
   Index of(Index i) const noexcept {
     if (slots_.slot != nullptr) return of_slot(slots_.slot[i]);
     if (slots_.slot_int32 != nullptr) return of_slot(slots_.slot_int32[i]);
@@ -48,36 +62,25 @@ class SlotOffsets {
   }
 
  private:
-  struct Quotient {
-    Index page, token;
-  };
-  Quotient split(Index slot) const noexcept {
-    const Index page = shift_ >= 0 ? slot >> shift_ : slot / page_size_;
-    return {page, slot - page * page_size_};
-  }
-  Index of_slot(Index slot) const noexcept {
-    if (slot < 0) return -1;
-    const auto [page, token] = split(slot);
-    return page < pages_ ? page * page_stride_ + token * token_stride_ : -1;
-  }
+  Index of_slot(Index slot) const noexcept { return slot < 0 || place_of(slot).page >= pages_ ? -1 : slot; }
   Index of_sequence(std::int32_t sequence, std::int32_t position) const noexcept {
     if (sequence < 0 || sequence >= slots_.sequences || position < 0) return -1;
-    const auto [page, token] = split(position);
+    const auto [page, token] = place_of(position);
     const Index entry = slots_.indptr[sequence] + page;
     if (entry >= slots_.indptr[sequence + 1]) return -1;
     const Index index = slots_.indices[entry];
-    return index >= 0 && index < pages_ ? index * page_stride_ + token * token_stride_ : -1;
+    return index >= 0 && index < pages_ ? index * page_size_ + token : -1;
   }
   Index of_row(Index i) const noexcept {
     const Index row = tokens_ == 1 ? i : i / tokens_;
     const Index first = slots_.firsts != nullptr ? slots_.firsts[row] : slots_.first;
-    return first < 0 ? -1 : row * page_stride_ + (first + i - row * tokens_) * token_stride_;
+    return first < 0 ? -1 : row * page_size_ + first + i - row * tokens_;
   }
 
   const Slots& slots_;
   Index tokens_, pages_, page_size_;
   int shift_;  // log2(page_size), or -1 if it is no power of two
-  Index page_stride_, token_stride_;
+  bool pages_join_;
 };
 
 // ---- the work of a call ----
@@ -103,17 +106,17 @@ struct Work {
   cpu::TransferKernel transfer;
   Index rows, tokens;
   Index piece;  // tokens
-  bool with_q, with_k;
+  bool with_q, with_k, with_v;
   bool turns_k;  // k rotates; else it is copied like v
   bool staged;   // k rotates and changes its type
   const float *cos, *sin;
   Index table_row, table_token, table_head;
   Side q_in, q_out, k_in, v_in;
-  Side k_out, v_out;  // cache elements as tokens
+  Side k_out, v_out;  // the cache, with pages as rows
   Turn q, k;
   Transfer k_copy, v_copy;
   Index k_heads, stage_heads, stage_tokens;  // heads of k, and the numbers of heads and tokens in a stage
-  const SlotOffsets* offsets;
+  const SlotNumbers* slots;
 };
 
 void run(const Work& work, Turn& turn, Index row, Index token, Index count, const void* from, void* to,
@@ -136,42 +139,45 @@ void run(const Work& work, Transfer& copy, Index count, const void* from, void* 
 }
 
 // Repeatedly rotates into the stage as many heads of k as it holds, and converts them from there.
-void convert_rotated(Work& work, Index row, Index token, Index count, Index offset) noexcept {
+void convert_rotated(Work& work, Index row, Index token, Index count, std::byte* out) noexcept {
   alignas(64) std::byte stage[staged_bytes];
   Job& job = work.k.job;
   Transfer& copy = work.k_copy;
-  const Index head_bytes = job.in_stride[work.k.heads_at] * bytes_of(copy.from);
+  const Index head_bytes = job.in_stride[work.k.heads_at] * bytes_of(copy.from), each = bytes_of(copy.to);
   for (Index i = 0; i < count; i += work.stage_tokens) {
     const Index now = std::min(work.stage_tokens, count - i);
     for (Index h = 0; h < work.k_heads; h += work.stage_heads) {
       copy.heads = job.count[work.k.heads_at] = std::min(work.stage_heads, work.k_heads - h);
       run(work, work.k, row, token + i, now, work.k_in.at(row, token + i) + h * head_bytes, stage, h);
-      run(work, copy, now, stage, work.k_out.at(0, offset + i * copy.out_token + h * copy.out_head));
+      run(work, copy, now, stage, out + (i * copy.out_token + h * copy.out_head) * each);
     }
   }
 }
 
 // Appends k and v of tokens whose slots are consecutive.
-void append_stretch(Work& work, Index row, Index token, Index count, Index offset) noexcept {
+void append_stretch(Work& work, Index row, Index token, Index count, const SlotNumbers::Place& to) noexcept {
   const std::byte* const k = work.k_in.at(row, token);
+  std::byte* const k_out = work.k_out.at(to.page, to.token);
   if (!work.turns_k) {
-    run(work, work.k_copy, count, k, work.k_out.at(0, offset));
+    run(work, work.k_copy, count, k, k_out);
   } else if (work.staged) {
-    convert_rotated(work, row, token, count, offset);
+    convert_rotated(work, row, token, count, k_out);
   } else {
-    run(work, work.k, row, token, count, k, work.k_out.at(0, offset));
+    run(work, work.k, row, token, count, k, k_out);
   }
-  run(work, work.v_copy, count, work.v_in.at(row, token), work.v_out.at(0, offset));
+  if (work.with_v) run(work, work.v_copy, count, work.v_in.at(row, token), work.v_out.at(to.page, to.token));
 }
 
 void append_piece(Work& work, Index row, Index token, Index count) noexcept {
-  const SlotOffsets& offsets = *work.offsets;
-  const Index step = offsets.step(), first = row * work.tokens + token;
+  const SlotNumbers& slots = *work.slots;
+  const Index first = row * work.tokens + token;
   for (Index i = 0, length = 1; i < count; i += length, length = 1) {
-    const Index offset = offsets.of(first + i);
-    if (offset < 0) continue;
-    while (i + length < count && length < stretch && offsets.of(first + i + length) == offset + length * step) ++length;
-    append_stretch(work, row, token + i, length, offset);
+    const Index slot = slots.of(first + i);
+    if (slot < 0) continue;
+    const SlotNumbers::Place place = slots.place_of(slot);
+    const Index most = std::min({stretch, count - i, slots.even_from(place)});
+    while (length < most && slots.of(first + i + length) == slot + length) ++length;
+    append_stretch(work, row, token + i, length, place);
   }
 }
 
@@ -197,10 +203,6 @@ void run_range(void* context, Index begin, Index end) {
 
 // ---- from a call to its work ----
 
-// True if batch rows and tokens form one dimension.
-bool joins(const Layout& l) noexcept {
-  return l.batch == 1 || l.tokens == 1 || l.batch_stride == l.tokens * l.token_stride;
-}
 void set_tokens(Work& work, const Layout& l, bool joined) noexcept {
   work.rows = joined ? 1 : l.batch;
   work.tokens = joined ? l.batch * l.tokens : l.tokens;
@@ -233,30 +235,38 @@ void set_turn(const Work& work, Turn& turn, const Layout& in, Index heads, Index
   job.table_stride[at] = work.table_head;
 }
 
-// Sets the copy of x to a cache, divided by scales[0], or by scale if scales is null.
-void set_copy(const Work& work, Transfer& copy, const ConstHeads& x, const Cache& cache, const float* scales,
-              float scale) noexcept {
+// Sets the copy of x to one side of a cache, divided by scales[0], or by scale if scales is null.
+void set_copy(const Work& work, Transfer& copy, const ConstHeads& x, CachedType to, const Layout& cache,
+              const float* scales, float scale) noexcept {
   copy.from = x.dtype;
-  copy.to = cached_type(cache.type, x.dtype);
+  copy.to = to;
   copy.scale = scales != nullptr ? *scales : scale;
   copy.heads = x.layout.heads;
   copy.head_dim = x.layout.head_dim;
   copy.in_token = token_stride(work, x.layout);
   copy.in_head = head_stride(x.layout);
-  copy.out_token = work.offsets->step();
-  copy.out_head = cache.heads > 1 ? cache.head_stride : 0;
+  copy.out_token = cache.tokens > 1 ? cache.token_stride : cache.batch > 1 ? cache.batch_stride : 0;
+  copy.out_head = head_stride(cache);
+}
+Side pages(void* data, const Layout& cache, Index each) noexcept {
+  return {static_cast<std::byte*>(data), cache.batch > 1 ? cache.batch_stride * each : 0,
+          cache.tokens > 1 ? cache.token_stride * each : 0};
 }
 
 void set_cache(Work& work, const ConstHeads& k, const ConstHeads& v, const Cache& cache,
-               const SlotOffsets& offsets) noexcept {
-  work.offsets = &offsets;
+               const SlotNumbers& slots) noexcept {
+  work.slots = &slots;
+  const CachedType k_type = cached_type(cache.type, k.dtype), v_type = cached_type(cache.type, v.dtype);
+  const Layout k_pages = k_layout(cache), v_pages = v_layout(cache);
   work.k_in = side(work, k.data, k.dtype, k.layout);
+  set_copy(work, work.k_copy, k, k_type, k_pages, cache.scales, cache.k_scale);
+  work.k_out = pages(k_data(cache, bytes_of(k_type)), k_pages, bytes_of(k_type));
+  work.staged = work.turns_k && (k_type.f8 || k_type.dtype != k.dtype);
+  work.with_v = has_elements(v.layout);
+  if (!work.with_v) return;
   work.v_in = side(work, v.data, v.dtype, v.layout);
-  set_copy(work, work.k_copy, k, cache, cache.scales, cache.k_scale);
-  set_copy(work, work.v_copy, v, cache, cache.scales != nullptr ? cache.scales + 1 : nullptr, cache.v_scale);
-  work.k_out = {static_cast<std::byte*>(cache.k), 0, bytes_of(work.k_copy.to)};
-  work.v_out = {static_cast<std::byte*>(cache.v), 0, bytes_of(work.v_copy.to)};
-  work.staged = work.turns_k && (work.k_copy.to.f8 || work.k_copy.to.dtype != k.dtype);
+  set_copy(work, work.v_copy, v, v_type, v_pages, cache.scales != nullptr ? cache.scales + 1 : nullptr, cache.v_scale);
+  work.v_out = pages(cache.v, v_pages, bytes_of(v_type));
 }
 
 // The cache must be set before.
@@ -272,7 +282,11 @@ void set_k_turn(Work& work, const Layout& l) noexcept {
   set_turn(work, work.k, l, work.stage_heads, copy.in_token, copy.in_head);
 }
 
-Index head_bytes(const ConstHeads& x) noexcept { return x.layout.heads * x.layout.head_dim * bytes_of(x.dtype); }
+Index head_bytes(const ConstHeads& x) noexcept {
+  return has_elements(x.layout) ? x.layout.heads * x.layout.head_dim * bytes_of(x.dtype) : 0;
+}
+// Whether v's batch rows and tokens form one dimension where k's do.
+bool v_joins(const ConstHeads& v) noexcept { return !has_elements(v.layout) || joins(v.layout); }
 
 void run(const char* operation, Work& work, Index token_bytes, const RotateOptions& options) {
   const Index tokens = work.rows * work.tokens, bytes = tokens * token_bytes;
@@ -299,35 +313,34 @@ void append(const ConstHeads& k, const ConstHeads& v, const Cache& cache, const 
   check_append("append", k, v, cache, slots);
   if (!has_elements(k.layout)) return;
   Work work;
-  set_tokens(work, k.layout, joins(k.layout) && joins(v.layout));
+  set_tokens(work, k.layout, joins(k.layout) && v_joins(v));
   work.piece = work.tokens;
   work.with_q = work.turns_k = false;
   work.with_k = true;
-  const SlotOffsets offsets(slots, cache, k.layout.tokens);
-  set_cache(work, k, v, cache, offsets);
+  const SlotNumbers numbers(slots, cache, k.layout.tokens);
+  set_cache(work, k, v, cache, numbers);
   run("append", work, head_bytes(k) + head_bytes(v), options);
 }
 
 void rotate_append(const ConstHeads& q, const Heads& q_out, const ConstHeads& k, const ConstHeads& v,
                    const Table& table, const Cache& cache, const Slots& slots, const RotateOptions& options) {
-  check_first_is_0("rotate_append", options.first);
   Work work;
   Job& job = work.q.job;
-  check_rotate_append("rotate_append", q, q_out, k, v, table, cache, slots, options.direction, job);
+  check_rotate_append("rotate_append", q, q_out, k, v, table, cache, slots, options, job);
   check_stores("rotate_append", options.stores);
   const Layout& l = q.layout;
   work.with_q = has_elements(l);
   work.with_k = work.turns_k = has_elements(k.layout);
-  if (table.head_rows() != 1) {
-    check_k_rows("rotate_append", k.layout, table.head_rows());
+  check_k_rows("rotate_append", k.layout, table.head_rows());
+  if (table.head_rows() != 1 || (options.first != 0 && q.data != q_out.data)) {
     rotate(q, q_out, table, options);
     work.with_q = false;
   }
   if (!work.with_q && !work.with_k) return;
-  set_tokens(work, l,
-             (table.batch() == l.batch || l.tokens == 1) && joins(l) && joins(q_out.layout) && joins(k.layout) &&
-                 joins(v.layout));
-  const SlotOffsets offsets(slots, cache, l.tokens);
+  set_tokens(
+      work, l,
+      (table.batch() == l.batch || l.tokens == 1) && joins(l) && joins(q_out.layout) && joins(k.layout) && v_joins(v));
+  const SlotNumbers numbers(slots, cache, l.tokens);
   work.cos = job.cos;
   work.sin = job.sin;
   const Index table_row = std::int64_t{table.head_rows()} * table.pairs();
@@ -345,13 +358,14 @@ void rotate_append(const ConstHeads& q, const Heads& q_out, const ConstHeads& k,
     turn.backward = job.backward;
     turn.pairs = job.pairs;
     turn.rest = k.layout.head_dim - table.rotary_dim();
-    set_cache(work, k, v, cache, offsets);
+    set_cache(work, k, v, cache, numbers);
     set_k_turn(work, k.layout);
     bytes += head_bytes(k) + head_bytes(v);
   }
   if (work.with_q) {
-    work.q_in = side(work, q.data, q.dtype, l);
-    work.q_out = side(work, q_out.data, q.dtype, q_out.layout);
+    const Index first = options.first * bytes_of(q.dtype);
+    work.q_in = side(work, static_cast<const std::byte*>(q.data) + first, q.dtype, l);
+    work.q_out = side(work, static_cast<const std::byte*>(q_out.data) + first, q.dtype, q_out.layout);
     set_turn(work, work.q, l, l.heads, token_stride(work, q_out.layout), head_stride(q_out.layout));
     bytes += head_bytes(q);
   }

@@ -8,20 +8,16 @@
 
 namespace rotary::detail {
 
-void check_cache_memory(const char* operation, const Layout& cache, const void* k_cache, std::int64_t k_bytes,
-                        const void* v_cache, std::int64_t v_bytes, const Layout& k) {
-  if (cache.batch < 1 || cache.tokens < 1)
-    fail(Code::SHAPE, operation, "the cache must have pages of tokens but got ", cache.batch, " pages of ",
-         cache.tokens);
-  if (cache.heads != k.heads || cache.head_dim != k.head_dim)
-    fail(Code::SHAPE, operation, "the cache must have the heads and the head_dim of k, ", k.heads, " and ", k.head_dim,
-         ", but got ", cache.heads, " and ", cache.head_dim);
-  const std::int64_t k_span = checked_extent(operation, cache, k_bytes);
-  const std::int64_t v_span = v_bytes == k_bytes ? k_span : checked_extent(operation, cache, v_bytes);
-  check_pointer(operation, "the cache's k", k_cache, static_cast<std::size_t>(k_bytes));
-  check_pointer(operation, "the cache's v", v_cache, static_cast<std::size_t>(v_bytes));
-  check_end(operation, "the cache's k", k_cache, k_span);
-  check_end(operation, "the cache's v", v_cache, v_span);
+void check_cache_side(const char* operation, const char* name, const Layout& side, const void* data, std::int64_t bytes,
+                      const char* x_name, const Layout& x) {
+  if (side.batch < 1 || side.tokens < 1)
+    fail(Code::SHAPE, operation, "the cache must have pages of tokens but got ", side.batch, " pages of ", side.tokens);
+  if (side.heads != x.heads || side.head_dim != x.head_dim)
+    fail(Code::SHAPE, operation, "the cache must have the heads and the head_dim of ", x_name, ", ", x.heads, " and ",
+         x.head_dim, ", but got ", side.heads, " and ", side.head_dim);
+  const std::int64_t span = checked_extent(operation, side, bytes);
+  check_pointer(operation, name, data, static_cast<std::size_t>(bytes));
+  check_end(operation, name, data, span);
 }
 
 void check_scale(const char* operation, const char* what, float scale) {
@@ -29,11 +25,15 @@ void check_scale(const char* operation, const char* what, float scale) {
   fail(Code::VALUE, operation, what, " must be finite and above 0 but got ", scale);
 }
 
-void check_kv(const char* operation, const ConstHeads& k, const ConstHeads& v) {
+void check_kv(const char* operation, const ConstHeads& k, const ConstHeads& v, int v_head_dim) {
   check_readable(operation, "k", k);
   check_readable(operation, "v", v);
-  if (!same_shape(k.layout, v.layout))
-    fail(Code::SHAPE, operation, "v must have the shape of k, ", shape(k.layout), ", but got ", shape(v.layout));
+  Layout expected = k.layout;
+  if (v_head_dim != 0) expected.head_dim = v_head_dim;
+  if (!same_shape(expected, v.layout) && has_elements(v.layout))
+    fail(Code::SHAPE, operation, "v must have the shape of k",
+         v_head_dim != 0 ? " with the cache's v_head_dim, " : ", ", shape(expected), ", or no elements, but got ",
+         shape(v.layout));
 }
 
 void check_k_rows(const char* operation, const Layout& k, int rows) {
@@ -81,7 +81,7 @@ void check_destination(const char* operation, const ConstHeads& k, const ConstHe
          static_cast<int>(cache.type));
   const std::int64_t k_bytes = bytes_of(cached_type(cache.type, k.dtype));
   const std::int64_t v_bytes = bytes_of(cached_type(cache.type, v.dtype));
-  check_cache_memory(operation, layout_of(cache), cache.k, k_bytes, cache.v, v_bytes, k.layout);
+  check_cache_sides(operation, k, k_bytes, v, v_bytes, cache);
   check_scales(operation, cache);
   slots.by_row ? check_rows(operation, cache, slots, k.layout) : check_slots(operation, slots);
   check_cache_writes(operation, k, v, cache, k_bytes, v_bytes, slots, written);
@@ -98,6 +98,14 @@ void check_k(const char* operation, const ConstHeads& q, const ConstHeads& k, co
   if (b.head_dim > most_staged && (to.f8 || to.dtype != k.dtype))
     fail(Code::SHAPE, operation, "head_dim must be at most ", most_staged,
          " where the cache's type is not k's but got ", b.head_dim);
+}
+
+// Checks that k has no elements beside its block, as q has before its own. Throws SHAPE.
+void check_k_alone(const char* operation, int first, const Layout& k, int rotary_dim) {
+  if (!has_elements(k) || k.head_dim == rotary_dim) return;
+  fail(Code::SHAPE, operation, "with first ", first, ", k must be the ", rotary_dim,
+       " rotated elements of each head, and v may be those before them (latent_rows), but k's head_dim is ",
+       k.head_dim);
 }
 
 // Throws SHAPE if a token that is no padding has no place in the cache. All else about the slots is checked.
@@ -146,24 +154,39 @@ struct Ranges {
   Range k, v, slots, k_cache, v_cache;
 };
 
-// The range of a cache with pages outermost, and heads and tokens in either order.
-bool writes(const Cache& c, DType k, DType v, Range& k_cache, Range& v_cache) noexcept {
-  if (c.type > CacheType::bf16 || c.type == CacheType::f8_e4m3 || c.pages < 1 || c.page_size < 1) return false;
-  std::int64_t extent = c.head_dim;
+// The range of one side of a cache with pages outermost, and heads and tokens in either order; `row` elements of each
+// head belong to the cache.
+bool lies_in_pages(const Layout& l, std::int64_t row, const void* data, std::int64_t bytes, Range& range) noexcept {
+  std::int64_t extent = row;
   const auto steps_over = [&](std::int64_t count, std::int64_t stride) {
     return count == 1 || (stride >= extent && extend(extent, count, stride));
   };
-  const bool heads_first = c.page_size == 1 || c.head_stride <= c.token_stride;
-  return (!heads_first || steps_over(c.heads, c.head_stride)) && steps_over(c.page_size, c.token_stride) &&
-         (heads_first || steps_over(c.heads, c.head_stride)) && steps_over(c.pages, c.page_stride) &&
-         lies_at(c.k, extent, bytes_of(cached_type(c.type, k)), k_cache) &&
-         lies_at(c.v, extent, bytes_of(cached_type(c.type, v)), v_cache);
+  const bool heads_first = l.tokens == 1 || l.head_stride <= l.token_stride;
+  return (!heads_first || steps_over(l.heads, l.head_stride)) && steps_over(l.tokens, l.token_stride) &&
+         (heads_first || steps_over(l.heads, l.head_stride)) && steps_over(l.batch, l.batch_stride) &&
+         lies_at(data, extent, bytes, range);
+}
+// Whether each row holds v and, behind it, k (latent_rows).
+bool shares_rows(const Cache& c, std::int64_t k_bytes, std::int64_t v_bytes) noexcept {
+  return c.k == c.v && c.k_offset > 0 && c.k_offset == c.v_head_dim && k_bytes == v_bytes &&
+         c.page_stride == c.v_page_stride && c.token_stride == c.v_token_stride && c.head_stride == c.v_head_stride;
+}
+bool writes(const Cache& c, DType k, DType v, Range& k_cache, Range& v_cache) noexcept {
+  if (c.type > CacheType::bf16 || c.type == CacheType::f8_e4m3 || c.pages < 1 || c.page_size < 1) return false;
+  const std::int64_t k_bytes = bytes_of(cached_type(c.type, k)), v_bytes = bytes_of(cached_type(c.type, v));
+  if (shares_rows(c, k_bytes, v_bytes)) {
+    v_cache = {0, 0};  // a part of k_cache
+    return lies_in_pages(k_layout(c), std::int64_t{c.k_offset} + c.head_dim, c.k, k_bytes, k_cache);
+  }
+  return c.k_offset == 0 && lies_in_pages(k_layout(c), c.head_dim, c.k, k_bytes, k_cache) &&
+         lies_in_pages(v_layout(c), v_layout(c).head_dim, c.v, v_bytes, v_cache);
 }
 
 bool plainly_sound(const ConstHeads& k, const ConstHeads& v, const Cache& c, const Slots& s, Ranges& r) noexcept {
-  const Layout& l = k.layout;
-  return readable(k, r.k) && readable(v, r.v) && same_shape(l, v.layout) && c.heads == l.heads &&
-         c.head_dim == l.head_dim && writes(c, k.dtype, v.dtype, r.k_cache, r.v_cache) && !s.by_row && !is_paged(s) &&
+  const Layout &l = k.layout, &lv = v.layout;
+  return readable(k, r.k) && readable(v, r.v) && l.batch == lv.batch && l.tokens == lv.tokens && l.heads == lv.heads &&
+         c.heads == l.heads && c.head_dim == l.head_dim && lv.head_dim == v_layout(c).head_dim &&
+         writes(c, k.dtype, v.dtype, r.k_cache, r.v_cache) && !s.by_row && !is_paged(s) &&
          (s.slot == nullptr || s.slot_int32 == nullptr) &&
          lies_at(mapping_of(s).data, product(l.batch, l.tokens), mapping_of(s).slot_bytes, r.slots) &&
          all_apart(r.k_cache, r.k, r.v, r.slots, r.v_cache) && all_apart(r.v_cache, r.k, r.v, r.slots);
@@ -192,7 +215,7 @@ void check_append(const char* operation, const ConstHeads& k, const ConstHeads& 
                   const Slots& slots) {
   Ranges all;
   if (plainly_sound(k, v, cache, slots, all)) return check_places(operation, cache, slots, k.layout);
-  check_kv(operation, k, v);
+  check_kv(operation, k, v, cache.v_head_dim);
   if (!has_elements(k.layout)) return;
   Writes written;
   check_destination(operation, k, v, cache, slots, written);
@@ -201,11 +224,18 @@ void check_append(const char* operation, const ConstHeads& k, const ConstHeads& 
 
 void check_rotate_append(const char* operation, const ConstHeads& q, const Heads& q_out, const ConstHeads& k,
                          const ConstHeads& v, const Table& table, const Cache& cache, const Slots& slots,
-                         Direction direction, Job& job) {
+                         const RotateOptions& options, Job& job) {
+  const Names names{operation, "q", "q_out", " of q"};
   if (table.xpos()) refuse_xpos(operation);
-  check_rotate({operation, "q", "q_out", " of q"}, q, q_out, table, direction, job);
+  if (options.first == 0) {
+    check_rotate(names, q, q_out, table, options.direction, job);
+  } else {
+    check_rotate(names, behind(operation, q, options.first), behind(operation, q_out, options.first), table,
+                 options.direction, job);
+    check_k_alone(operation, options.first, k.layout, table.rotary_dim());
+  }
   if (plainly_sound(q, q_out, k, v, table, cache, slots)) return check_places(operation, cache, slots, k.layout);
-  check_kv(operation, k, v);
+  check_kv(operation, k, v, cache.v_head_dim);
   check_k(operation, q, k, table, cache);
   Writes written;
   const bool with_q = has_elements(q.layout), with_k = has_elements(k.layout);

@@ -1,6 +1,8 @@
 // The rules of a KV cache and its slots in any memory, and the checks of a call that appends to a cache of the host.
 #pragma once
 
+#include <climits>
+#include <cstddef>
 #include <cstdint>
 
 #include "checks.h"
@@ -11,21 +13,43 @@ namespace rotary::detail {
 
 // ---- any cache, wherever it lies ----
 
-// The layout of a cache, with pages as batch rows.
+// The layouts of the keys and of the values in a cache, with pages as batch rows.
 template <class C>
-Layout layout_of(const C& cache) noexcept {
+Layout k_layout(const C& cache) noexcept {
   return {cache.pages,       cache.page_size,    cache.heads,      cache.head_dim,
           cache.page_stride, cache.token_stride, cache.head_stride};
 }
+template <class C>
+Layout v_layout(const C& cache) noexcept {
+  if (cache.v_head_dim == 0) return k_layout(cache);
+  return {cache.pages,         cache.page_size,      cache.heads,        cache.v_head_dim,
+          cache.v_page_stride, cache.v_token_stride, cache.v_head_stride};
+}
+// The address of the keys, whose elements have this many bytes; null if the cache's k is null.
+template <class C>
+void* k_data(const C& cache, std::int64_t bytes) noexcept {
+  return cache.k == nullptr ? nullptr : static_cast<std::byte*>(cache.k) + cache.k_offset * bytes;
+}
 
-// Checks a cache whose keys and values have elements of k_bytes and v_bytes: k fits, the elements are distinct, the
-// pointers are valid. Throws SHAPE, DTYPE.
-ROTARY_API void check_cache_memory(const char* operation, const Layout& cache, const void* k_cache,
-                                   std::int64_t k_bytes, const void* v_cache, std::int64_t v_bytes, const Layout& k);
+// Checks the keys or the values of a cache, where the heads x go and an element has `bytes` bytes: x fits, the elements
+// are distinct, the pointer is valid. Throws SHAPE, DTYPE.
+ROTARY_API void check_cache_side(const char* operation, const char* name, const Layout& side, const void* data,
+                                 std::int64_t bytes, const char* x_name, const Layout& x);
+template <class C>
+void check_cache_sides(const char* operation, const ConstHeads& k, std::int64_t k_bytes, const ConstHeads& v,
+                       std::int64_t v_bytes, const C& cache) {
+  if (cache.k_offset < 0 || cache.v_head_dim < 0)
+    fail(Code::SHAPE, operation, "k_offset and v_head_dim must not be negative but got ", cache.k_offset, " and ",
+         cache.v_head_dim);
+  check_cache_side(operation, "the cache's k", k_layout(cache), k_data(cache, k_bytes), k_bytes, "k", k.layout);
+  if (!has_elements(v.layout)) return;
+  check_cache_side(operation, "the cache's v", v_layout(cache), cache.v, v_bytes, "v", v.layout);
+}
 // Throws VALUE.
 ROTARY_API void check_scale(const char* operation, const char* what, float scale);
-// Checks that k and v have one shape and can be read. Throws SHAPE, DTYPE.
-ROTARY_API void check_kv(const char* operation, const ConstHeads& k, const ConstHeads& v);
+// Checks that k and v can be read and that v has no elements, or k's shape with the cache's v_head_dim unless that is
+// 0. Throws SHAPE, DTYPE.
+ROTARY_API void check_kv(const char* operation, const ConstHeads& k, const ConstHeads& v, int v_head_dim);
 // Checks that k has one head for each row of the table, if the table has several per token. Throws SHAPE.
 ROTARY_API void check_k_rows(const char* operation, const Layout& k, int rows);
 
@@ -71,16 +95,17 @@ void check_slots(const char* operation, const S& slots) {
 template <class C, class S>
 void check_cache_writes(const char* operation, const ConstHeads& k, const ConstHeads& v, const C& cache,
                         std::int64_t k_bytes, std::int64_t v_bytes, const S& slots, Writes& written) {
-  written.cache = layout_of(cache);
-  const NamedMemory k_cache = memory_of("the cache's k", cache.k, k_bytes, written.cache);
-  const NamedMemory v_cache = memory_of("the cache's v", cache.v, v_bytes, written.cache);
-  check_disjoint(operation, k_cache, v_cache);
-  check_disjoint(operation, written.all(), k_cache);
-  check_disjoint(operation, written.all(), v_cache);
-  written.add(k_cache);
-  written.add(v_cache);
+  written.k_cache = k_layout(cache);
+  written.v_cache = v_layout(cache);
+  const bool with_v = has_elements(v.layout);
+  const auto add = [&](const NamedMemory& side) {
+    check_disjoint(operation, written.all(), side);
+    written.add(side);
+  };
+  add(memory_of("the cache's k", k_data(cache, k_bytes), k_bytes, written.k_cache));
+  if (with_v) add(memory_of("the cache's v", cache.v, v_bytes, written.v_cache));
   check_disjoint(operation, written.all(), memory_of("k", k));
-  check_disjoint(operation, written.all(), memory_of("v", v));
+  if (with_v) check_disjoint(operation, written.all(), memory_of("v", v));
   const auto apart = [&](const char* name, const auto* data, std::int64_t count) {
     check_disjoint(operation, written.all(), values(name, data, count));
   };
@@ -101,20 +126,43 @@ void check_cache_writes(const char* operation, const ConstHeads& k, const ConstH
 
 // A contiguous cache with pages [page_size, heads, head_dim] or, if heads are outside, [heads, page_size, head_dim].
 template <class C>
-C contiguous_cache(bool heads_outside, void* k, void* v, std::int64_t pages, int page_size, std::int64_t heads,
-                   int head_dim) {
-  const char* const layout = heads_outside ? "hnd" : "nhd";
-  const std::int64_t page = checked_product(layout, checked_product(layout, page_size, heads), head_dim);
-  checked_product(layout, pages, page);
+C contiguous_cache(const char* operation, bool heads_outside, void* k, void* v, std::int64_t pages, int page_size,
+                   std::int64_t heads, int head_dim, CacheType type, int v_head_dim) {
+  const auto stride_of_page = [&](int width) {
+    const std::int64_t page = checked_product(operation, checked_product(operation, page_size, heads), width);
+    checked_product(operation, pages, page);
+    return page;
+  };
+  const auto stride_of_token = [&](int width) { return heads_outside ? std::int64_t{width} : heads * width; };
+  const auto stride_of_head = [&](int width) { return heads_outside ? std::int64_t{page_size} * width : width; };
   return {.k = k,
           .v = v,
+          .type = type,
           .pages = pages,
           .page_size = page_size,
           .heads = heads,
           .head_dim = head_dim,
-          .page_stride = page,
-          .token_stride = heads_outside ? head_dim : heads * head_dim,
-          .head_stride = heads_outside ? std::int64_t{page_size} * head_dim : head_dim};
+          .page_stride = stride_of_page(head_dim),
+          .token_stride = stride_of_token(head_dim),
+          .head_stride = stride_of_head(head_dim),
+          .v_head_dim = v_head_dim,
+          .v_page_stride = stride_of_page(v_head_dim),
+          .v_token_stride = stride_of_token(v_head_dim),
+          .v_head_stride = stride_of_head(v_head_dim)};
+}
+
+// As latent_rows.
+template <class C>
+C latent_cache(void* rows, std::int64_t pages, int page_size, int latent_dim, int rope_dim, CacheType type) {
+  if (latent_dim < 1 || rope_dim < 1 || latent_dim > INT_MAX - rope_dim)
+    fail(Code::SHAPE, "latent_rows", "latent_dim and rope_dim must be at least 1 but got ", latent_dim, " and ",
+         rope_dim);
+  C cache = contiguous_cache<C>("latent_rows", false, rows, rows, pages, page_size, 1, latent_dim + rope_dim, type, 0);
+  cache.head_dim = rope_dim;
+  cache.k_offset = cache.v_head_dim = latent_dim;
+  cache.v_page_stride = cache.page_stride;
+  cache.v_token_stride = cache.v_head_stride = cache.token_stride;
+  return cache;
 }
 
 // ---- caches in the host's memory ----
@@ -126,10 +174,11 @@ inline CachedType cached_type(CacheType type, DType heads) noexcept {
   return {false, type == CacheType::f32 ? DType::f32 : type == CacheType::f16 ? DType::f16 : DType::bf16};
 }
 
-// The checks of append and of rotate_append; the second sets q_job.
+// The checks of append and of rotate_append; the second sets q_job, for the block of q from options.first on.
 void check_append(const char* operation, const ConstHeads& k, const ConstHeads& v, const Cache&, const Slots&);
 void check_rotate_append(const char* operation, const ConstHeads& q, const Heads& q_out, const ConstHeads& k,
-                         const ConstHeads& v, const Table&, const Cache&, const Slots&, Direction, Job& q_job);
+                         const ConstHeads& v, const Table&, const Cache&, const Slots&, const RotateOptions&,
+                         Job& q_job);
 
 constexpr int most_staged = 4096;  // largest head_dim of heads that are rotated before they are converted
 

@@ -76,16 +76,18 @@ CacheType parse_cache_type(std::string_view text) {
   return parse_in(cache_types, text, "parse_cache_type", Code::DTYPE);
 }
 
-Cache nhd(void* k, void* v, std::int64_t pages, int page_size, std::int64_t heads, int head_dim, CacheType type) {
-  Cache cache = contiguous_cache<Cache>(false, k, v, pages, page_size, heads, head_dim);
-  cache.type = type;
-  return cache;
+Cache nhd(void* k, void* v, std::int64_t pages, int page_size, std::int64_t heads, int head_dim, CacheType type,
+          int v_head_dim) {
+  return contiguous_cache<Cache>("nhd", false, k, v, pages, page_size, heads, head_dim, type, v_head_dim);
 }
 
-Cache hnd(void* k, void* v, std::int64_t pages, int page_size, std::int64_t heads, int head_dim, CacheType type) {
-  Cache cache = contiguous_cache<Cache>(true, k, v, pages, page_size, heads, head_dim);
-  cache.type = type;
-  return cache;
+Cache hnd(void* k, void* v, std::int64_t pages, int page_size, std::int64_t heads, int head_dim, CacheType type,
+          int v_head_dim) {
+  return contiguous_cache<Cache>("hnd", true, k, v, pages, page_size, heads, head_dim, type, v_head_dim);
+}
+
+Cache latent_rows(void* rows, std::int64_t pages, int page_size, int latent_dim, int rope_dim, CacheType type) {
+  return latent_cache<Cache>(rows, pages, page_size, latent_dim, rope_dim, type);
 }
 
 }  // namespace rotary

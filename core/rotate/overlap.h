@@ -72,13 +72,13 @@ inline Blocks blocks_of(const NamedMemory& p) noexcept {
 // The memory that a call writes: q_out, the cache's k and v.
 struct Writes {
   Writes() = default;
-  Writes(const Writes&) = delete;  // the memories point to the layout
+  Writes(const Writes&) = delete;  // the memories point to the layouts
   Writes& operator=(const Writes&) = delete;
   void add(const NamedMemory& memory) noexcept { memories[count++] = memory; }
   std::span<const NamedMemory> all() const noexcept { return {memories, count}; }
   NamedMemory memories[3];
   std::size_t count = 0;
-  Layout cache;
+  Layout k_cache, v_cache;
 };
 
 // a * b, at most the largest int64.

@@ -122,6 +122,16 @@ void move_range(void* context, Index begin, Index end) {
   }
 }
 
+// Checks that the pages of tokens [begin, end) of a sequence exist.
+void check_pages(const Sequences& s, Index sequence, Index begin, Index end, const Layout& l) {
+  for (Index i = begin / l.tokens; i <= (end - 1) / l.tokens; ++i) {
+    const std::int32_t page = s.indices[s.indptr[sequence] + i];
+    if (page < 0 || page >= l.batch)
+      refuse_shift("indices must be pages of the cache, from 0 to ", l.batch - 1, ", but page ", i, " of sequence ",
+                   sequence, " is ", page);
+  }
+}
+
 // Checks the lengths of the sequences and sets the number of tokens that move.
 void check_lengths(const Sequences& s, Index count, const Layout& l, Index keep, Index drop, Index& tokens) {
   tokens = 0;
@@ -130,7 +140,11 @@ void check_lengths(const Sequences& s, Index count, const Layout& l, Index keep,
     if (length < 0 || length > product(std::max<Index>(0, pages), l.tokens) || (s.indptr != nullptr && s.indptr[i] < 0))
       refuse_shift("sequence ", i, " must lie in its pages, ", pages, " of ", l.tokens, " tokens, but its length is ",
                    length);
-    tokens += moving(length, keep, drop);
+    const Index moved = moving(length, keep, drop);
+    tokens += moved;
+    if (moved == 0 || s.indptr == nullptr || s.skip_missing) continue;
+    check_pages(s, i, keep, keep + moved, l);
+    check_pages(s, i, length - moved, length, l);
   }
 }
 

@@ -414,7 +414,7 @@ TEST(C, PackedTensorsAndCaches) {
       EXPECT_TRUE(same_bits(std::span<const float>(v_cache), wanted_v)) << name(type);
       k.first = 1;
       expect_refused(rotary_rotate_append(&q, &q_to, &k, &v, h.table, &cache, nullptr), ROTARY_SHAPE,
-                     "first must be 0");
+                     "k must have first 0 but got 1");
     }
   }
 }

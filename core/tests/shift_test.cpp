@@ -72,7 +72,11 @@ struct Shift {
     for (std::size_t s = 0; s < 3; ++s) lengths.push_back(below(random, (indptr[s + 1] - indptr[s]) * page_size + 1));
   }
   Sequences sequences() const {
-    if (kind == 2) return Sequences::paged(indptr.data(), indices.data(), lengths.data(), 3);
+    if (kind == 2) {
+      Sequences pages_of = Sequences::paged(indptr.data(), indices.data(), lengths.data(), 3);
+      pages_of.skip_missing = true;
+      return pages_of;
+    }
     return kind == 1 ? Sequences::each_row(lengths.data()) : Sequences{};
   }
 
@@ -167,6 +171,19 @@ TEST(ShiftOfACache, SaysWhatIsWrong) {
                [&] { shift(k, at(1024, bthd(2, 7, 2, 16)), table, 0, 1); });
   expect_error("SHAPE", "[shift] sequence 1 must lie in its pages, 1 of 8 tokens, but its length is 9",
                [&] { shift(k, v, table, 0, 1, pages(lengths.data())); });
+  // Only the pages of tokens that move, of 2 tokens each, must exist.
+  const std::array<std::int32_t, 2> four{0, 4}, seven{7, 0};
+  std::array<std::int32_t, 4> indices{0, 1, -1, 3};
+  Sequences holes = Sequences::paged(four.data(), indices.data(), seven.data(), 1);
+  const Heads paged_k = at(0, bthd(4, 2, 2, 16));
+  EXPECT_NO_THROW(shift(paged_k, {}, table, 0, 6, holes));
+  expect_error("SHAPE", "[shift] indices must be pages of the cache, from 0 to 3, but page 2 of sequence 0 is -1",
+               [&] { shift(paged_k, {}, table, 0, 2, holes); });
+  holes.skip_missing = true;
+  EXPECT_NO_THROW(shift(paged_k, {}, table, 0, 2, holes));
+  indices[2] = 4, holes.skip_missing = false;
+  expect_error("SHAPE", "[shift] indices must be pages of the cache, from 0 to 3, but page 2 of sequence 0 is 4",
+               [&] { shift(paged_k, {}, table, 0, 2, holes); });
   expect_error("SHAPE", "[shift] lengths must point to its elements but got null",
                [&] { shift(k, v, table, 0, 1, pages(nullptr)); });
   expect_error("ALIAS",

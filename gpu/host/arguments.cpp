@@ -48,12 +48,20 @@ Rotation::Rotation(const Frequencies& f, const Positions& p) : frequencies_(&f),
 
 // ---- caches --------------------------------------------------------------------------------------
 
-Cache nhd(void* k, void* v, std::int64_t pages, int page_size, std::int64_t heads, int head_dim) {
-  return rotary::detail::contiguous_cache<Cache>(false, k, v, pages, page_size, heads, head_dim);
+Cache nhd(void* k, void* v, std::int64_t pages, int page_size, std::int64_t heads, int head_dim, CacheType type,
+          int v_head_dim) {
+  return rotary::detail::contiguous_cache<Cache>("nhd", false, k, v, pages, page_size, heads, head_dim, type,
+                                                 v_head_dim);
 }
 
-Cache hnd(void* k, void* v, std::int64_t pages, int page_size, std::int64_t heads, int head_dim) {
-  return rotary::detail::contiguous_cache<Cache>(true, k, v, pages, page_size, heads, head_dim);
+Cache hnd(void* k, void* v, std::int64_t pages, int page_size, std::int64_t heads, int head_dim, CacheType type,
+          int v_head_dim) {
+  return rotary::detail::contiguous_cache<Cache>("hnd", true, k, v, pages, page_size, heads, head_dim, type,
+                                                 v_head_dim);
+}
+
+Cache latent_rows(void* rows, std::int64_t pages, int page_size, int latent_dim, int rope_dim, CacheType type) {
+  return rotary::detail::latent_cache<Cache>(rows, pages, page_size, latent_dim, rope_dim, type);
 }
 
 }  // namespace rotary::gpu

@@ -32,10 +32,10 @@ void check_norm(const char* operation, const char* what, const Norm& norm) {
   }
 }
 
-// Checks that k and v have the same dtype and shape.
-void check_one_kv(const char* operation, const ConstHeads& k, const ConstHeads& v) {
-  check_kv(operation, k, v);
-  if (k.dtype == v.dtype) return;
+// Checks that v has no elements, or k's dtype and the shape that fits k and the cache.
+void check_one_kv(const char* operation, const ConstHeads& k, const ConstHeads& v, const Cache& cache) {
+  check_kv(operation, k, v, cache.v_head_dim);
+  if (k.dtype == v.dtype || !has_elements(v.layout)) return;
   fail(Code::DTYPE, operation,
        std::string("k and v must have one dtype but got ") + name(k.dtype) + " and " + name(v.dtype));
 }
@@ -68,15 +68,15 @@ std::size_t element_bytes(const Cache& cache, DType dtype) noexcept {
   return cache.type == CacheType::f8_e4m3 ? 1 : static_cast<std::size_t>(rotary::detail::bytes_of(dtype));
 }
 
-// Checks that k fits the cache and the cache's elements do not overlap. Throws SHAPE, DTYPE, VALUE.
-void check_cache(const char* operation, const Cache& cache, const ConstHeads& k) {
+// Checks that k and v fit the cache and that the elements of each do not overlap. Throws SHAPE, DTYPE, VALUE.
+void check_cache(const char* operation, const Cache& cache, const ConstHeads& k, const ConstHeads& v) {
   if (cache.type > CacheType::f8_e4m3) {
     const std::string value = "value " + std::to_string(static_cast<int>(cache.type));
     fail(Code::DTYPE, operation,
          "the cache must be same or f8_e4m3 but got " + (cache.type <= CacheType::bf16 ? name(cache.type) : value));
   }
   const auto bytes = static_cast<std::int64_t>(element_bytes(cache, k.dtype));
-  rotary::detail::check_cache_memory(operation, layout_of(cache), cache.k, bytes, cache.v, bytes, k.layout);
+  check_cache_sides(operation, k, bytes, v, bytes, cache);
   if (cache.type != CacheType::f8_e4m3) return;
   check_aligned(operation, "scales", cache.scales, sizeof(float));
   if (cache.scales != nullptr) return;
@@ -109,14 +109,15 @@ void check_weight(const char* operation, std::span<const NamedMemory> written, c
 
 // ---- jobs ----
 
-CacheJob cache_job(const Cache& cache, const Slots& slots) noexcept {
+// The job of the keys, or of the values, whose elements have this many bytes; layout: theirs in the cache.
+CacheJob cache_job(const Cache& cache, const Layout& layout, std::int64_t bytes, const Slots& slots) noexcept {
   CacheJob job;
-  job.k = cache.k;
+  job.k = k_data(cache, bytes);
   job.v = cache.v;
   job.f8 = cache.type == CacheType::f8_e4m3;
   job.pages = cache.pages;
   job.page_size = cache.page_size;
-  set_strides(job.stride, layout_of(cache));
+  set_strides(job.stride, layout);
   job.k_scale = cache.k_scale;
   job.v_scale = cache.v_scale;
   job.scales = cache.scales;
@@ -138,20 +139,30 @@ void add_q(StepJob& job, const ConstHeads& q, const Heads& q_out) noexcept {
   if (has_elements(q.layout)) job.q = side(q, q_out.data, q_out.layout, job.head_dim - 2 * job.pairs);
 }
 
-void add_kv(StepJob& job, const ConstHeads& k, const ConstHeads& v, const Cache& cache, const Slots& slots) noexcept {
-  if (!has_elements(k.layout)) return;
-  job.k = side(k, nullptr, Layout{}, job.head_dim - 2 * job.pairs);
-  job.v = side(v, nullptr, Layout{}, 0);
-  job.cache = cache_job(cache, slots);
-}
-
-void run(const StepJob& job, Stream stream) {
+// Adds k and v. v has a launch of its own where its strides in the cache are not k's.
+void run_into(const Cache& cache, const Slots& slots, StepJob& job, const ConstHeads& k, const ConstHeads& v,
+              Stream stream) {
+  const auto bytes = static_cast<std::int64_t>(element_bytes(cache, k.dtype));
+  const auto add_v = [&](StepJob& to) {
+    if (has_elements(v.layout)) to.v = side(v, nullptr, Layout{}, 0);
+  };
+  if (has_elements(k.layout)) {
+    job.k = side(k, nullptr, Layout{}, job.head_dim - 2 * job.pairs);
+    job.cache = cache_job(cache, k_layout(cache), bytes, slots);
+    if (cache.v_head_dim == 0) add_v(job);
+  }
   if (job.q.heads > 0 || job.k.heads > 0) launch_step(job, stream);
+  if (cache.v_head_dim == 0) return;
+  StepJob values = step_job(v, nullptr);
+  add_v(values);
+  values.cache = cache_job(cache, v_layout(cache), bytes, slots);
+  if (values.v.heads > 0) launch_step(values, stream);
 }
 
-void check_destination(const char* operation, const ConstHeads& k, const Cache& cache, const Slots& slots) {
+void check_destination(const char* operation, const ConstHeads& k, const ConstHeads& v, const Cache& cache,
+                       const Slots& slots) {
   if (!has_elements(k.layout)) return;
-  check_cache(operation, cache, k);
+  check_cache(operation, cache, k, v);
   check_slots(operation, slots);
 }
 
@@ -167,41 +178,39 @@ void rms_norm(const ConstHeads& x, const Heads& out, const Norm& norm, Stream st
   StepJob job = step_job(x, nullptr);
   job.q_norm = {norm, true};
   add_q(job, x, out);
-  run(job, stream);
+  launch_step(job, stream);
 }
 
 void append(const ConstHeads& k, const ConstHeads& v, const Cache& cache, const Slots& slots, Stream stream) {
   const char* const operation = "append";
-  check_one_kv(operation, k, v);
-  check_destination(operation, k, cache, slots);
+  check_one_kv(operation, k, v, cache);
+  check_destination(operation, k, v, cache, slots);
   Writes written;
   check_writes(operation, nullptr, nullptr, k, v, cache, slots, written);
   StepJob job = step_job(k, nullptr);
-  add_kv(job, k, v, cache, slots);
-  run(job, stream);
+  run_into(cache, slots, job, k, v, stream);
 }
 
 void rotate_append(const ConstHeads& q, const Heads& q_out, const ConstHeads& k, const ConstHeads& v,
                    const Rotation& by, const Cache& cache, const Slots& slots, Stream stream) {
   const char* const operation = "rotate_append";
   check_turned(operation, q, q_out, k, by);
-  check_one_kv(operation, k, v);
+  check_one_kv(operation, k, v, cache);
   check_q_and_k(operation, q, k);
   // The step kernel cannot reorder a head in place.
   const bool reorders = by.pairing() == Pairing::interleaved_to_half && q.data == q_out.data && has_elements(q.layout);
   if (reorders) check_reordered(operation, 2 * by.pairs());
-  check_destination(operation, k, cache, slots);
+  check_destination(operation, k, v, cache, slots);
   Writes written;
   check_writes(operation, &q, &q_out, k, v, cache, slots, written);
   check_disjoint(operation, written.all(), by);
   StepJob job = step_job(k, &by);
-  add_kv(job, k, v, cache, slots);
   if (reorders) {
     rotate(q_out, by, stream);
   } else {
     add_q(job, q, q_out);
   }
-  run(job, stream);
+  run_into(cache, slots, job, k, v, stream);
 }
 
 void norm_rotate_append(const ConstHeads& qkv, std::int64_t kv_heads, const Heads& q_out, const Norm& q_norm,
@@ -219,7 +228,8 @@ void norm_rotate_append(const ConstHeads& qkv, std::int64_t kv_heads, const Head
   if (by.pairing() == Pairing::interleaved_to_half && q.data == q_out.data && has_elements(q.layout)) {
     fail(Code::ALIAS, operation, "interleaved_to_half must rotate q out of place but q_out is q's part of qkv");
   }
-  check_destination(operation, k, cache, slots);
+  check_kv(operation, k, v, cache.v_head_dim);
+  check_destination(operation, k, v, cache, slots);
   Writes written;
   check_writes(operation, &q, &q_out, k, v, cache, slots, written);
   check_disjoint(operation, written.all(), by);
@@ -229,8 +239,7 @@ void norm_rotate_append(const ConstHeads& qkv, std::int64_t kv_heads, const Head
   job.q_norm = {q_norm, true};
   job.k_norm = {k_norm, true};
   add_q(job, q, q_out);
-  add_kv(job, k, v, cache, slots);
-  run(job, stream);
+  run_into(cache, slots, job, k, v, stream);
 }
 
 }  // namespace rotary::gpu

@@ -34,8 +34,10 @@ TEST_P(GpuAppend, PutsEachTokenToItsSlotAndNothingElsewhere) {
     const int head_dim = random_dim(random);
     const Sizes s = random_sizes(random, head_dim);
     const Layout k_layout = random_layout(random, s.batch, s.tokens, s.kv_heads, head_dim, true);
-    const Layout v_layout = random_layout(random, s.batch, s.tokens, s.kv_heads, head_dim, true);
-    PagedCache cache(random, dtype, s.kv_heads, head_dim, s.batch * s.tokens);
+    const int v_width = random() % 3 == 0 ? random_dim(random) : 0;
+    const Layout v_layout = random_layout(random, s.batch, s.tokens, random() % 8 == 0 ? 0 : s.kv_heads,
+                                          v_width > 0 ? v_width : head_dim, true);
+    PagedCache cache(random, dtype, s.kv_heads, head_dim, s.batch * s.tokens, v_width);
     SCOPED_TRACE("round " + std::to_string(round) + ", " + words(k_layout, dtype) + (cache.f8() ? ", f8" : "") +
                  ", page_size " + std::to_string(cache.shape.page_size));
     const RandomSlots slots(random, cache.shape, 1, s.batch * s.tokens, false);
@@ -165,11 +167,13 @@ TEST_P(GpuFused, RotateAppendEqualsRotateThenAppend) {
     const int rotary_dim = even_dim[random() % even_dim.size()], head_dim = rotary_dim + tail(random);
     const Sizes s = random_sizes(random, head_dim);
     const Layout k_layout = random_layout(random, s.batch, s.tokens, s.kv_heads, head_dim, true);
-    const Layout v_layout = random_layout(random, s.batch, s.tokens, s.kv_heads, head_dim, true);
+    const int v_width = random() % 3 == 0 ? random_dim(random) : 0;
+    const Layout v_layout =
+        random_layout(random, s.batch, s.tokens, s.kv_heads, v_width > 0 ? v_width : head_dim, true);
     const Layout to = random_layout(random, s.batch, s.tokens, s.q_heads, head_dim);
     const bool in_place = round % 2 == 0;
     const Layout from = in_place ? to : random_layout(random, s.batch, s.tokens, s.q_heads, head_dim, true);
-    const PagedCache cache(random, dtype, s.kv_heads, head_dim, s.batch * s.tokens);
+    const PagedCache cache(random, dtype, s.kv_heads, head_dim, s.batch * s.tokens, v_width);
     SCOPED_TRACE("round " + std::to_string(round) + ", q " + words(to, dtype) + ", k " + words(k_layout, dtype) +
                  ", rotary_dim " + std::to_string(rotary_dim) + (cache.f8() ? ", f8" : "") +
                  (in_place ? ", in place" : ""));
@@ -206,6 +210,36 @@ TEST_P(GpuFused, RotateAppendEqualsRotateThenAppend) {
   }
 }
 
+// DeepSeek's row, [512 of the latent, 64 of the key]; q's block is the last 64 of 192.
+TEST_P(GpuFused, LatentRowsHoldTheLatentBeforeTheRotatedKey) {
+  const auto [dtype, pairing] = GetParam();
+  Random random(8);
+  const Layout q_layout = thd(3, 2, 192), k_layout = thd(3, 1, 64), latent_layout = thd(3, 1, 512);
+  const RandomRotation rotation(random, 32, pairing, 1, 3, 2, 1);
+  for (const gpu::CacheType type : {gpu::CacheType::same, gpu::CacheType::f8_e4m3}) {
+    const std::size_t each = oracle::bytes_in(type, dtype);
+    const Bytes q = hard_values(random, dtype, extent(q_layout)), latent = hard_values(random, dtype, 3 * 512);
+    const Device on_q = device_for(q_layout, dtype, q), q_wanted = device_for(q_layout, dtype, q);
+    const Device on_k = device_for(k_layout, dtype, hard_values(random, dtype, 3 * 64));
+    const Device k_rotated = device_for(k_layout, dtype), on_latent = device_for(latent_layout, dtype, latent);
+    const Device rows(patterned(8 * 576 * each), 0), slots(std::vector<std::int64_t>{5, -1, 2});
+    const ConstHeads k{on_k.data(), dtype, k_layout};
+    const Heads block = slice(Heads{on_q.data(), dtype, q_layout}, 128, 64);
+    gpu::rotate_append(block, block, k, {on_latent.data(), dtype, latent_layout}, *rotation.by,
+                       gpu::latent_rows(rows.data(), 2, 4, 512, 64, type),
+                       gpu::Slots::flat(slots.as<const std::int64_t>()));
+    gpu::rotate(slice(Heads{q_wanted.data(), dtype, q_layout}, 128, 64), *rotation.by);
+    gpu::rotate(k, {k_rotated.data(), dtype, k_layout}, *rotation.by);
+    const Bytes turned = k_rotated.get();
+    Bytes wanted = patterned(8 * 576 * each);
+    Cache cache = latent_rows(nullptr, 2, 4, 512, 64, type);
+    oracle::append({turned.data(), dtype, k_layout}, cache, wanted, 1, {5, -1, 2});
+    oracle::append({latent.data(), dtype, latent_layout}, oracle::v_side(cache), wanted, 1, {5, -1, 2});
+    EXPECT_TRUE(same_cache(rows.get().data(), wanted, cache, dtype, 64));
+    EXPECT_TRUE(same_heads(on_q.get(), q_wanted.get(), dtype, q_layout, 192));
+  }
+}
+
 TEST_P(GpuFused, NormRotateAppendEqualsNormThenRotateThenAppend) {
   const auto [dtype, pairing] = GetParam();
   Random random(6);
@@ -216,7 +250,7 @@ TEST_P(GpuFused, NormRotateAppendEqualsNormThenRotateThenAppend) {
     const bool in_place = round % 2 == 0 && pairing != Pairing::interleaved_to_half;
     Layout to = in_place ? packed : random_layout(random, s.batch, s.tokens, s.q_heads, head_dim);
     to.heads = s.q_heads;
-    const PagedCache cache(random, dtype, s.kv_heads, head_dim, s.batch * s.tokens);
+    const PagedCache cache(random, dtype, s.kv_heads, head_dim, s.batch * s.tokens, random() % 3 == 0 ? head_dim : 0);
     const RandomNorm q_norm(random, s.q_heads, head_dim), k_norm(random, s.kv_heads, head_dim);
     SCOPED_TRACE("round " + std::to_string(round) + ", qkv " + words(packed, dtype) + ", kv_heads " +
                  std::to_string(s.kv_heads) + ", rotary_dim " + std::to_string(rotary_dim) +

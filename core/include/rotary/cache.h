@@ -35,8 +35,8 @@ ROTARY_API const char* name(CacheType) noexcept;               // "same", "f8_e4
 ROTARY_API CacheType parse_cache_type(std::string_view name);  // throws DTYPE
 
 // The keys and the values of a KV cache, in the caller's memory. In both, element (page, token in the page, head, d)
-// lies at page * page_stride + token * token_stride + head * head_stride + d. A contiguous cache [batch, max_tokens,
-// ...] has `batch` pages of max_tokens tokens.
+// lies at page * page_stride + token * token_stride + head * head_stride + d; keys begin k_offset elements later. A
+// contiguous cache [batch, max_tokens, ...] has `batch` pages of max_tokens tokens.
 template <class Memory>
 struct CacheIn {
   void* k = nullptr;
@@ -52,14 +52,27 @@ struct CacheIn {
   float k_scale = 1;  // the divisor of f8_e4m3
   float v_scale = 1;
   const float* scales = nullptr;  // {k_scale, v_scale} in memory; if not null, replaces the two above
+  int k_offset = 0;
+  // 0: v has the head_dim and the strides of k. Above 0: the head_dim of v, which has strides of its own.
+  int v_head_dim = 0;
+  std::int64_t v_page_stride = 0;
+  std::int64_t v_token_stride = 0;
+  std::int64_t v_head_stride = 0;
 };
 using Cache = CacheIn<Host>;
 // k and v each [pages, page_size, heads, head_dim] (vLLM; flashinfer's NHD) or [pages, heads, page_size, head_dim]
-// (its HND), contiguous. Throw SHAPE.
+// (its HND), contiguous; v_head_dim 0: v has head_dim elements too. Throw SHAPE.
 ROTARY_API Cache nhd(void* k, void* v, std::int64_t pages, int page_size, std::int64_t heads, int head_dim,
-                     CacheType = CacheType::same);
+                     CacheType = CacheType::same, int v_head_dim = 0);
 ROTARY_API Cache hnd(void* k, void* v, std::int64_t pages, int page_size, std::int64_t heads, int head_dim,
-                     CacheType = CacheType::same);
+                     CacheType = CacheType::same, int v_head_dim = 0);
+// The latent cache of multi-head latent attention: rows [pages, page_size, latent_dim + rope_dim] of one head. In each
+// row the latent, which is v, lies before the rotated key, k. DeepSeek-V3: 512 and 64, the kv_lora_rank and the
+// qk_rope_head_dim of its config. shift takes the rows as k, with first = latent_dim and no v. Throws SHAPE.
+//
+//   rotate_append(q, k_rope, latent, table, latent_rows(rows, pages, page_size, 512, 64), slots, {.first = 128});
+ROTARY_API Cache latent_rows(void* rows, std::int64_t pages, int page_size, int latent_dim, int rope_dim,
+                             CacheType = CacheType::same);
 
 // ---- Slots: where the tokens of a call go ----------------------------------------------------------
 
@@ -112,14 +125,15 @@ using Slots = SlotsIn<Host>;
 // An output (q or q_out, the cache's k and v) must not overlap any other argument: ALIAS. All pages of the cache count
 // as output, although only the tokens' slots are written. Slots::indices is not checked for overlap.
 
-// Copies k and v, which have the same shape, to their slots in the cache's type; elements whose type stays keep their
-// bits. Of the options, first and direction must have their defaults. Throws SHAPE, DTYPE, ALIAS, VALUE (k_scale,
-// v_scale, options).
+// Copies k and v to their slots in the cache's type; elements whose type stays keep their bits. v has k's shape, but
+// the cache's v_head_dim if that is above 0; or no elements, and nothing is copied to the cache's v. Of the options,
+// first and direction must have their defaults. Throws SHAPE, DTYPE, ALIAS, VALUE (k_scale, v_scale, options).
 ROTARY_API void append(const ConstHeads& k, const ConstHeads& v, const Cache&, const Slots&, const RotateOptions& = {});
 
 // Rotates q in place, or into q_out (which may be q), rotates k into its slots, and copies v to its slots. The result
 // equals rotate, then append, bit for bit: k is rounded to its own type, then to the cache's; f32 heads are rounded
-// once. q and k may differ in heads, head_dim, strides and dtype; k and v in strides and dtype.
+// once. q and k may differ in heads, head_dim, strides and dtype; k and v in strides and dtype. `first` is of q: with
+// it, k must be the rotated elements alone.
 // Throws SHAPE (also a head_dim above 4096 where the cache's type is not k's), DTYPE, ALIAS, PAIRING, VALUE (k_scale,
 // v_scale, an unknown direction).
 ROTARY_API void rotate_append(const Heads& q, const ConstHeads& k, const ConstHeads& v, const Table&, const Cache&,
@@ -130,7 +144,8 @@ ROTARY_API void rotate_append(const ConstHeads& q, const Heads& q_out, const Con
 // ---- shift: tokens leave a cache, the others move up -----------------------------------------------
 
 // The sequences in a cache: token t of sequence s lies in its page t / page_size, at t % page_size. Sequences that move
-// must not share a page. Sequences{}: every page is a sequence of page_size tokens.
+// must not share a page. A page that does not exist is SHAPE; its tokens do not move with skip_missing, nor on a
+// device. Sequences{}: every page is a sequence of page_size tokens.
 template <class Memory>
 struct SequencesIn {
   // Contiguous caches: sequence s is page s, with lengths[s] tokens.
@@ -143,9 +158,10 @@ struct SequencesIn {
   }
 
   const std::int32_t* indptr = nullptr;   // [sequences + 1]; null: each_row
-  const std::int32_t* indices = nullptr;  // [indptr[sequences]]; a token of a page that does not exist is skipped
+  const std::int32_t* indices = nullptr;  // [indptr[sequences]]
   const std::int32_t* lengths = nullptr;  // tokens of each sequence
   int sequences = 0;
+  bool skip_missing = false;
 };
 using Sequences = SequencesIn<Host>;
 
@@ -160,8 +176,8 @@ using Sequences = SequencesIn<Host>;
 // any strides (bthd, bhtd); a contiguous cache has one page per batch row. v may differ in heads, head_dim, strides and
 // dtype, or have no elements.
 // Throws what rotate in place throws, and SHAPE (v's pages or tokens, a table of more than one row, a keep or drop
-// below 0, a length that its pages do not hold), ALIAS (k, v, the table and the sequences overlap; `indices` is not
-// checked).
+// below 0, a length that its pages do not hold, a page that does not exist), ALIAS (k, v, the table and the sequences
+// overlap; `indices` is not checked).
 ROTARY_API void shift(const Heads& k, const Heads& v, const Table&, std::int64_t keep, std::int64_t drop,
                       const RotateOptions& = {});
 ROTARY_API void shift(const Heads& k, const Heads& v, const Table&, std::int64_t keep, std::int64_t drop,

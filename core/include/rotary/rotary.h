@@ -37,7 +37,7 @@ enum class Stores : std::uint8_t {
 struct RotateOptions {
   Direction direction = Direction::forward;
   Stores stores = Stores::automatic;
-  int first = 0;  // element of the head where the rotated block begins; must be 0 for rotate_append
+  int first = 0;  // element of the head where the rotated block begins
   // For engines whose threads all make the same call (ggml's ith of nth): the call does part `part` of `parts` of the
   // work on its own thread. Call each part once, from any threads, at the same time or one after the other: together
   // they do what one call does. VALUE unless 0 <= part < parts, and with an executor.

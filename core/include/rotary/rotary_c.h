@@ -347,11 +347,22 @@ typedef struct rotary_cache {
   const int32_t* token_positions; /* per token */
   int32_t sequences;
   int32_t skip_missing;
+  int32_t k_offset;   /* keys begin that many elements later; default 0 */
+  int32_t v_head_dim; /* 0, the default: v has the head_dim and the strides of k; else those of v follow */
+  int64_t v_page_stride;
+  int64_t v_token_stride;
+  int64_t v_head_stride;
 } rotary_cache;
 ROTARY_C_API void rotary_cache_init(rotary_cache *cache, size_t size);
+/* Sets k, v, the sizes and the strides for a latent cache (MLA): rows [pages, page_size, latent_dim + rope_dim], in
+ * each the latent, which is v, before the rotated key, k. rotary_shift takes the rows as k, with first = latent_dim.
+ * SHAPE.
+ */
+ROTARY_C_API rotary_status rotary_latent_rows(rotary_cache* cache, void* rows, int64_t pages, int32_t page_size,
+                                              int32_t latent_dim, int32_t rope_dim);
 
-/* Rotates q in place or into q_out, rotates k into its places in the cache, and copies v to its own. SHAPE, DTYPE,
- * ALIAS, PAIRING, VALUE. */
+/* Rotates q in place or into q_out, rotates k into its places in the cache, and copies v, which may be null, to its
+ * own. If q's first is not 0, k must be the rotated elements alone. SHAPE, DTYPE, ALIAS, PAIRING, VALUE. */
 ROTARY_C_API rotary_status rotary_rotate_append(const rotary_heads *q, const rotary_heads *q_out, const rotary_heads *k,
                                                 const rotary_heads *v, const rotary_table *table,
                                                 const rotary_cache *cache, const rotary_options *options);
@@ -366,6 +377,8 @@ typedef struct rotary_sequences {
   const int32_t* indptr;  /* [sequences + 1] */
   const int32_t* indices; /* [indptr[sequences]] */
   const int32_t* lengths; /* tokens of each sequence; null only without page tables: every page is a full sequence */
+  int32_t skip_missing;   /* not 0: tokens of a page that does not exist do not move; else such a page is SHAPE */
+  int32_t reserved;
 } rotary_sequences;
 ROTARY_C_API void rotary_sequences_init(rotary_sequences* sequences, size_t size);
 

@@ -20,21 +20,17 @@ inline constexpr std::array cache_types{CacheType::same, CacheType::f8_e4m3, Cac
 template <class Memory>
 struct RandomCache {
   RandomCache(Random& random, std::span<const CacheType> types, DType k_type, DType v_type, std::int64_t heads,
-              int head_dim, std::int64_t batch, std::int64_t tokens)
+              int head_dim, std::int64_t batch, std::int64_t tokens, int v_head_dim = 0)
       : k_dtype(k_type), v_dtype(v_type) {
     const int page_size = std::array{1, 4, 7, 16, static_cast<int>(tokens) + 3}[random() % 5];
     shape.pages = std::max({std::int64_t{1}, batch, (batch * tokens + page_size - 1) / page_size + below(random, 3)});
     shape.page_size = page_size;
     shape.heads = heads;
     shape.head_dim = head_dim;
-    // The inner dimension is the heads or the tokens. One cache in three has gaps, some of which keep the alignment.
-    const int gap = below(random, 3) == 0 ? std::array{1, 2, 8, 16}[random() % 4] : 0;
-    const bool heads_inside = random() % 2 == 0;
-    const std::int64_t inner = head_dim + gap * below(random, 3);
-    const std::int64_t outer = inner * (heads_inside ? heads : page_size) + gap * below(random, 3);
-    shape.head_stride = heads_inside ? inner : outer;
-    shape.token_stride = heads_inside ? outer : inner;
-    shape.page_stride = outer * (heads_inside ? page_size : heads) + gap * below(random, 3);
+    set_strides(random, head_dim, shape.page_stride, shape.token_stride, shape.head_stride);
+    shape.v_head_dim = v_head_dim;
+    if (v_head_dim > 0) set_strides(random, v_head_dim, shape.v_page_stride, shape.v_token_stride, shape.v_head_stride);
+    if (below(random, 4) == 0) shape.k_offset = 8 * below(random, 3);
     shape.type = types[random() % types.size()];
     scales = {std::array{1.0f, 0.37f, 0.0625f, 3.3f}[random() % 4], std::array{1.0f, 0.11f, 2.0f, 7.7f}[random() % 4]};
     scales_by_pointer = random() % 3 == 0;
@@ -42,12 +38,13 @@ struct RandomCache {
   }
 
   void fill() {
-    k = patterned(static_cast<std::size_t>(elements()) * oracle::bytes_in(shape.type, k_dtype));
-    v = patterned(static_cast<std::size_t>(elements()) * oracle::bytes_in(shape.type, v_dtype));
+    k = patterned(elements(shape) * oracle::bytes_in(shape.type, k_dtype));
+    v = patterned(elements(oracle::v_side(shape)) * oracle::bytes_in(shape.type, v_dtype));
   }
-  std::int64_t elements() const {
-    if (shape.heads == 0 || shape.head_dim == 0) return 0;
-    return oracle::offset(shape, shape.pages * shape.page_size - 1, shape.heads - 1) + shape.head_dim;
+  static std::size_t elements(const CacheIn<Memory>& side) {
+    if (side.heads == 0 || side.head_dim == 0) return 0;
+    const std::int64_t last = oracle::offset(side, side.pages * side.page_size - 1, side.heads - 1);
+    return static_cast<std::size_t>(last + side.head_dim);
   }
   // The shape in that memory. With scales_by_pointer its scales are `scales_there`, and the scales by value are NaN.
   CacheIn<Memory> at(void* k_data, void* v_data, const float* scales_there) const {
@@ -61,7 +58,18 @@ struct RandomCache {
   }
   void append(const ConstHeads& k_heads, const ConstHeads& v_heads, const std::vector<std::int64_t>& slots) {
     oracle::append(k_heads, shape, k, scales[0], slots);
-    oracle::append(v_heads, shape, v, scales[1], slots);
+    oracle::append(v_heads, oracle::v_side(shape), v, scales[1], slots);
+  }
+
+  // The inner dimension is the heads or the tokens. One cache in three has gaps, some of which keep the alignment.
+  void set_strides(Random& random, int head_dim, std::int64_t& page, std::int64_t& token, std::int64_t& head) const {
+    const int gap = below(random, 3) == 0 ? std::array{1, 2, 8, 16}[random() % 4] : 0;
+    const bool heads_inside = random() % 2 == 0;
+    const std::int64_t inner = head_dim + gap * below(random, 3);
+    const std::int64_t outer = inner * (heads_inside ? shape.heads : shape.page_size) + gap * below(random, 3);
+    head = heads_inside ? inner : outer;
+    token = heads_inside ? outer : inner;
+    page = outer * (heads_inside ? shape.page_size : shape.heads) + gap * below(random, 3);
   }
 
   DType k_dtype, v_dtype;

@@ -93,14 +93,25 @@ inline std::size_t bytes_in(CacheType type, DType heads) {
   return dtype ? size_of(*dtype) : 1;
 }
 
-// The offset of the first element of a head in a slot. Slots are numbered page by page.
+// A cache whose keys lie as the values of this one.
+template <class Memory>
+CacheIn<Memory> v_side(CacheIn<Memory> cache) {
+  cache.k_offset = 0;
+  if (cache.v_head_dim == 0) return cache;
+  cache.head_dim = cache.v_head_dim;
+  cache.page_stride = cache.v_page_stride, cache.token_stride = cache.v_token_stride;
+  cache.head_stride = cache.v_head_stride;
+  return cache;
+}
+
+// The offset of the first element of a key's head in a slot. Slots are numbered page by page.
 template <class Memory>
 std::int64_t offset(const CacheIn<Memory>& cache, std::int64_t slot, std::int64_t head) {
-  return slot / cache.page_size * cache.page_stride + slot % cache.page_size * cache.token_stride +
+  return cache.k_offset + slot / cache.page_size * cache.page_stride + slot % cache.page_size * cache.token_stride +
          head * cache.head_stride;
 }
 
-// Writes the tokens of x to their slots in `data`, a side of the cache, as the cache's type; -1: the token is skipped.
+// Writes the tokens of x to their slots in `data`, the cache's k, as the cache's type; -1: the token is skipped.
 template <class Memory>
 void append(const ConstHeads& x, const CacheIn<Memory>& cache, Bytes& data, float scale,
             const std::vector<std::int64_t>& slots) {

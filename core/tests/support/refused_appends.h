@@ -84,7 +84,7 @@ class JudgedAppends {
   static void* beyond(void* p, int bytes) { return static_cast<std::byte*>(p) + bytes; }
 
   void heads() {
-    append("SHAPE", "v must have the shape of k, [2, 3, 2, 16], but got [2, 3, 1, 16]",
+    append("SHAPE", "v must have the shape of k, [2, 3, 2, 16], or no elements, but got [2, 3, 1, 16]",
            [](Append& c) { c.v.layout = bthd(2, 3, 1, 16); });
     append("SHAPE", "k must point to its elements but got null", [](Append& c) { c.k.data = nullptr; });
     append("DTYPE", "v must be aligned to the 4 bytes of f32 but got an address 2 beyond",

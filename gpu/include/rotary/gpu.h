@@ -17,7 +17,7 @@
 // (-DROTARY_CUDA=ON adds it) all functions throw CUDA, except:
 //   built(), devices()
 //   the constructors of Positions and TableOptions, Table(), moves, and Rotation of a Table
-//   nhd(), hnd(), Slots::flat() and Slots::paged()
+//   nhd(), hnd(), latent_rows(), Slots::flat() and Slots::paged()
 #pragma once
 
 #include <concepts>
@@ -237,9 +237,14 @@ using rotary::CacheType;
 using Cache = CacheIn<Device>;
 using Slots = SlotsIn<Device>;
 // k and v are each [pages, page_size, heads, head_dim] (vLLM; flashinfer's NHD) or [pages, heads, page_size, head_dim]
-// (its HND), contiguous. Throw SHAPE.
-ROTARY_EXPERIMENTAL Cache nhd(void* k, void* v, std::int64_t pages, int page_size, std::int64_t heads, int head_dim);
-ROTARY_EXPERIMENTAL Cache hnd(void* k, void* v, std::int64_t pages, int page_size, std::int64_t heads, int head_dim);
+// (its HND), contiguous; v_head_dim 0: v has head_dim elements too. Throw SHAPE.
+ROTARY_EXPERIMENTAL Cache nhd(void* k, void* v, std::int64_t pages, int page_size, std::int64_t heads, int head_dim,
+                              CacheType = CacheType::same, int v_head_dim = 0);
+ROTARY_EXPERIMENTAL Cache hnd(void* k, void* v, std::int64_t pages, int page_size, std::int64_t heads, int head_dim,
+                              CacheType = CacheType::same, int v_head_dim = 0);
+// As in cache.h. q is slice(q, first, rope_dim). The latent has a launch of its own.
+ROTARY_EXPERIMENTAL Cache latent_rows(void* rows, std::int64_t pages, int page_size, int latent_dim, int rope_dim,
+                                      CacheType = CacheType::same);
 
 // x / sqrt(mean(x^2) + eps) * weight. The mean is over one head, or over all heads of a token (OLMo 2).
 struct Norm {
@@ -258,7 +263,7 @@ struct Norm {
 // shape.
 // Throws SHAPE, DTYPE, ALIAS, VALUE (eps).
 ROTARY_EXPERIMENTAL void rms_norm(const ConstHeads& x, const Heads& out, const Norm&, Stream = nullptr);
-// Copies k and v to their slots. Throws SHAPE, DTYPE, ALIAS, VALUE (k_scale, v_scale).
+// Copies k and v, which may have no elements, to their slots. Throws SHAPE, DTYPE, ALIAS, VALUE (k_scale, v_scale).
 ROTARY_EXPERIMENTAL void append(const ConstHeads& k, const ConstHeads& v, const Cache&, const Slots&, Stream = nullptr);
 // Rotates q into q_out (which may be q) and k into its slots, and copies v to its slots. The result equals rotate, then
 // append, bit for bit. Throws SHAPE (also a table with rows for other heads than k's), DTYPE, ALIAS, PAIRING, SCALING
