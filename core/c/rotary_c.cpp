@@ -386,8 +386,9 @@ rotary_status rotary_rotate_append(const rotary_heads* q, const rotary_heads* q_
     const char* const operation = "rotate_append";
     const Pair queries = pair(operation, "q", q, "q_out", q_out);
     const Operand keys = operand(operation, "k", k);
-    const Heads values = v == nullptr ? Heads{} : operand(operation, "v", v).heads;
-    const rotary_cache given = read(operation, "cache", cache);
+    const Operand values = v == nullptr ? Operand{} : operand(operation, "v", v);
+    rotary_cache other;
+    const rotary_cache& given = fields_of(operation, "cache", cache, other);
     const Cache to{.k = given.k,
                    .v = given.v,
                    .type = cache_constants.as<CacheType>(operation, given.type, "the cache's type"),
@@ -409,7 +410,7 @@ rotary_status rotary_rotate_append(const rotary_heads* q, const rotary_heads* q_
       fail(Code::SHAPE, operation, "k must have first 0 but got ", keys.first, ": give its rotated elements alone");
     const Slots slots = slots_of(given);
     with_options(operation, options, queries.in.first, [&](const RotateOptions& o) {
-      rotate_append(queries.in.heads, queries.out(), keys.heads, values, table_of(operation, table), to, slots, o);
+      rotate_append(queries.in.heads, queries.out(), keys.heads, values.heads, table_of(operation, table), to, slots, o);
     });
   });
 }
