@@ -410,7 +410,8 @@ rotary_status rotary_rotate_append(const rotary_heads* q, const rotary_heads* q_
       fail(Code::SHAPE, operation, "k must have first 0 but got ", keys.first, ": give its rotated elements alone");
     const Slots slots = slots_of(given);
     with_options(operation, options, queries.in.first, [&](const RotateOptions& o) {
-      rotate_append(queries.in.heads, queries.out(), keys.heads, values.heads, table_of(operation, table), to, slots, o);
+      rotate_append(queries.in.heads, queries.out(), keys.heads, values.heads, table_of(operation, table), to, slots,
+                    o);
     });
   });
 }
