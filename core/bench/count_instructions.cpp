@@ -1,5 +1,5 @@
 // Work whose instructions scripts/count_instructions.sh has counted by callgrind: a measure without noise.
-//   count_instructions            one line a cell: number, units (elements; pairs of a table), name
+//   count_instructions            one line a cell: number, units (elements; pairs of a table; calls), name
 //   count_instructions NUMBER     does the cell's work once, in measured()
 #include <cstdio>
 #include <cstdlib>
@@ -68,8 +68,33 @@ Cell table(Angles angles, std::int64_t tokens, std::int64_t step) {
           tokens * 64, prepare};
 }
 
+// A call of one token, with its cost beside the elements: of one head, and of 32 + 8 heads in one call and in two.
+Cell call(DType dtype, std::int64_t q_heads, std::int64_t k_heads, bool together) {
+  const auto prepare = [=]() -> std::function<void()> {
+    const auto side = [=](std::int64_t count) {
+      return std::make_shared<std::vector<char>>(static_cast<std::size_t>(count * 128) * size_of(dtype), 0x3c);
+    };
+    return [=, q = side(q_heads), k = side(k_heads),
+            table = std::make_shared<Table>(frequencies_of(128, Pairing::half), 1)] {
+      const Heads queries{q->data(), dtype, thd(1, q_heads, 128)}, keys{k->data(), dtype, thd(1, k_heads, 128)};
+      if (together) return rotate_qk(queries, keys, *table);
+      rotate(queries, *table);
+      if (k_heads > 0) rotate(keys, *table);
+    };
+  };
+  const std::string what = together      ? "rotate_qk, 32 + 8 heads"
+                           : k_heads > 0 ? "rotate, 32 heads, then 8"
+                                         : "rotate, 1 head";
+  return {std::string("a call, ") + name(dtype) + ": " + what, 1, prepare};
+}
+
 std::vector<Cell> all_cells() {
   std::vector<Cell> cells;
+  for (const DType dtype : {DType::f32, DType::bf16}) {
+    cells.push_back(call(dtype, 1, 0, false));
+    cells.push_back(call(dtype, 32, 8, false));
+    cells.push_back(call(dtype, 32, 8, true));
+  }
   for (const Shape& shape : shapes) {
     for (const DType dtype : {DType::f32, DType::bf16, DType::f16}) {
       for (const Pairing pairing : {Pairing::half, Pairing::interleaved})

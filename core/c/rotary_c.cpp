@@ -67,7 +67,8 @@ struct Operand {
 };
 
 Operand operand(const char* operation, const char* name, const rotary_heads* given) {
-  const rotary_heads x = read(operation, name, given);
+  rotary_heads other;
+  const rotary_heads& x = fields_of(operation, name, given, other);
   const auto dtype = dtype_constants.as<DType>(operation, x.dtype, name, "'s dtype");
   const Layout layout{x.batch, x.tokens, x.heads, x.head_dim, x.batch_stride, x.token_stride, x.head_stride};
   return {{x.data, dtype, layout}, x.first};
@@ -75,19 +76,20 @@ Operand operand(const char* operation, const char* name, const rotary_heads* giv
 
 // x and where its result goes: in place where out is null or x itself.
 struct Pair {
-  InOut heads;
-  int first;
+  Operand in, other;
   bool in_place;
+  const Heads& out() const noexcept { return in_place ? in.heads : other.heads; }
+  InOut in_out() const noexcept { return {in.heads, out()}; }
 };
 
 Pair pair(const char* operation, const char* name, const rotary_heads* x, const char* out_name,
           const rotary_heads* out) {
-  const Operand from = operand(operation, name, x);
-  if (out == nullptr || out == x) return {{from.heads, from.heads}, from.first, true};
-  const Operand to = operand(operation, out_name, out);
-  if (to.first != from.first)
-    fail(Code::SHAPE, operation, out_name, " must have first ", from.first, " as ", name, " has but got ", to.first);
-  return {{from.heads, to.heads}, from.first, false};
+  if (out == nullptr || out == x) return {operand(operation, name, x), {}, true};
+  const Pair p{operand(operation, name, x), operand(operation, out_name, out), false};
+  if (p.other.first != p.in.first)
+    fail(Code::SHAPE, operation, out_name, " must have first ", p.in.first, " as ", name, " has but got ",
+         p.other.first);
+  return p;
 }
 
 std::span<const float> query_scale_of(const char* operation, const rotary_options& o) {
@@ -100,7 +102,9 @@ std::span<const float> query_scale_of(const char* operation, const rotary_option
 // Calls work(options), or work(options, query_scale).
 template <class Work>
 void with_options(const char* operation, const rotary_options* given, int first, const Work& take) {
-  const rotary_options o = given == nullptr ? defaults<rotary_options>() : read(operation, "options", given);
+  rotary_options other;
+  const rotary_options& o =
+      given == nullptr ? other = defaults<rotary_options>() : fields_of(operation, "options", given, other);
   const std::span<const float> query_scale = query_scale_of(operation, o);
   const auto work = [&](const RotateOptions& options) {
     if constexpr (std::is_invocable_v<Work, const RotateOptions&, std::span<const float>>) {
@@ -143,11 +147,12 @@ Rows rows_of(const char* operation, const rotary_rows* given, const rotary_posit
 // Rotates by a Table or by Rows.
 template <class By>
 void rotate_by(const Pair& x, const By& by, const RotateOptions& options) {
-  x.in_place ? rotate(x.heads.out, by, options) : rotate(x.heads.in, x.heads.out, by, options);
+  x.in_place ? rotate(x.in.heads, by, options) : rotate(x.in.heads, x.out(), by, options);
 }
 template <class By>
 void rotate_by(const Pair& q, const Pair& k, const By& by, const RotateOptions& options) {
-  q.in_place&& k.in_place ? rotate_qk(q.heads.out, k.heads.out, by, options) : rotate_qk(q.heads, k.heads, by, options);
+  q.in_place&& k.in_place ? rotate_qk(q.in.heads, k.in.heads, by, options)
+                          : rotate_qk(q.in_out(), k.in_out(), by, options);
 }
 
 // q's pair, and k's, which must have the same first.
@@ -157,8 +162,9 @@ struct QueriesAndKeys {
 QueriesAndKeys queries_and_keys(const rotary_heads* q, const rotary_heads* q_out, const rotary_heads* k,
                                 const rotary_heads* k_out) {
   const QueriesAndKeys both{pair("rotate_qk", "q", q, "q_out", q_out), pair("rotate_qk", "k", k, "k_out", k_out)};
-  if (both.q.first != both.k.first)
-    fail(Code::SHAPE, "rotate_qk", "q and k must have one first but got ", both.q.first, " and ", both.k.first);
+  const int first = both.q.in.first;
+  if (first != both.k.in.first)
+    fail(Code::SHAPE, "rotate_qk", "q and k must have one first but got ", first, " and ", both.k.in.first);
   return both;
 }
 
@@ -319,7 +325,7 @@ rotary_status rotary_rotate(const rotary_heads* x, const rotary_heads* out, cons
                             const rotary_options* options) {
   return guarded([&] {
     const Pair p = pair("rotate", "x", x, "out", out);
-    with_options("rotate", options, p.first,
+    with_options("rotate", options, p.in.first,
                  [&](const RotateOptions& o) { rotate_by(p, table_of("rotate", table), o); });
   });
 }
@@ -328,9 +334,9 @@ rotary_status rotary_rotate_qk(const rotary_heads* q, const rotary_heads* q_out,
                                const rotary_heads* k_out, const rotary_table* table, const rotary_options* options) {
   return guarded([&] {
     const QueriesAndKeys x = queries_and_keys(q, q_out, k, k_out);
-    with_options("rotate_qk", options, x.q.first, [&](const RotateOptions& o, std::span<const float> scale) {
+    with_options("rotate_qk", options, x.q.in.first, [&](const RotateOptions& o, std::span<const float> scale) {
       const Table& by = table_of("rotate_qk", table);
-      scale.empty() ? rotate_by(x.q, x.k, by, o) : rotate_qk(x.q.heads, x.k.heads, by, o, scale);
+      scale.empty() ? rotate_by(x.q, x.k, by, o) : rotate_qk(x.q.in_out(), x.k.in_out(), by, o, scale);
     });
   });
 }
@@ -342,10 +348,10 @@ rotary_status rotary_rotate_qk_rows(const rotary_heads* q, const rotary_heads* q
     const Rows by = rows_of("rotate_qk", rows, numbers);
     if (k == nullptr && k_out == nullptr) {
       const Pair p = pair("rotate_qk", "q", q, "q_out", q_out);
-      return with_options("rotate_qk", options, p.first, [&](const RotateOptions& o) { rotate_by(p, by, o); });
+      return with_options("rotate_qk", options, p.in.first, [&](const RotateOptions& o) { rotate_by(p, by, o); });
     }
     const QueriesAndKeys x = queries_and_keys(q, q_out, k, k_out);
-    with_options("rotate_qk", options, x.q.first, [&](const RotateOptions& o) { rotate_by(x.q, x.k, by, o); });
+    with_options("rotate_qk", options, x.q.in.first, [&](const RotateOptions& o) { rotate_by(x.q, x.k, by, o); });
   });
 }
 
@@ -353,8 +359,8 @@ rotary_status rotary_rotate_qkv(const rotary_heads* qkv, const rotary_heads* out
                                 const rotary_table* table, const rotary_options* options) {
   return guarded([&] {
     const Pair p = pair("rotate_qkv", "qkv", qkv, "out", out);
-    with_options("rotate_qkv", options, p.first, [&](const RotateOptions& o) {
-      rotate_qkv(p.heads.in, p.heads.out, kv_heads, table_of("rotate_qkv", table), o);
+    with_options("rotate_qkv", options, p.in.first, [&](const RotateOptions& o) {
+      rotate_qkv(p.in.heads, p.out(), kv_heads, table_of("rotate_qkv", table), o);
     });
   });
 }
@@ -380,8 +386,9 @@ rotary_status rotary_rotate_append(const rotary_heads* q, const rotary_heads* q_
     const char* const operation = "rotate_append";
     const Pair queries = pair(operation, "q", q, "q_out", q_out);
     const Operand keys = operand(operation, "k", k);
-    const Heads values = v == nullptr ? Heads{} : operand(operation, "v", v).heads;
-    const rotary_cache given = read(operation, "cache", cache);
+    const Operand values = v == nullptr ? Operand{} : operand(operation, "v", v);
+    rotary_cache other;
+    const rotary_cache& given = fields_of(operation, "cache", cache, other);
     const Cache to{.k = given.k,
                    .v = given.v,
                    .type = cache_constants.as<CacheType>(operation, given.type, "the cache's type"),
@@ -402,8 +409,9 @@ rotary_status rotary_rotate_append(const rotary_heads* q, const rotary_heads* q_
     if (keys.first != 0)
       fail(Code::SHAPE, operation, "k must have first 0 but got ", keys.first, ": give its rotated elements alone");
     const Slots slots = slots_of(given);
-    with_options(operation, options, queries.first, [&](const RotateOptions& o) {
-      rotate_append(queries.heads.in, queries.heads.out, keys.heads, values, table_of(operation, table), to, slots, o);
+    with_options(operation, options, queries.in.first, [&](const RotateOptions& o) {
+      rotate_append(queries.in.heads, queries.out(), keys.heads, values.heads, table_of(operation, table), to, slots,
+                    o);
     });
   });
 }

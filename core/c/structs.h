@@ -9,6 +9,7 @@
 #include "rotary/rope.h"
 #include "rotary/rotary_c.h"
 #include "rotary/table.h"
+#include "runtime/compiler.h"
 #include "values/fail.h"
 
 struct rotary_frequencies {
@@ -75,9 +76,10 @@ inline void check_given(const char* operation, const char* name, const void* giv
   if (given == nullptr) fail(Code::VALUE, operation, name, " must not be null");
 }
 
-// into: a struct of this version, which begins with its size, as the given one does.
-inline void read_into(const char* operation, const char* name, const void* given, void* into, std::size_t known) {
-  check_given(operation, name, given);
+// into: a struct of this version, which begins with its size, as the given one of another version does. Not inlined:
+// few callers have one.
+ROTARY_NOINLINE inline void read_into(const char* operation, const char* name, const void* given, void* into,
+                                      std::size_t known) {
   std::uint32_t size = 0;
   std::memcpy(&size, given, sizeof size);
   if (size < sizeof size || size > 4096)
@@ -87,12 +89,20 @@ inline void read_into(const char* operation, const char* name, const void* given
   if (size > known && std::any_of(bytes + known, bytes + size, [](unsigned char b) { return b != 0; }))
     fail(Code::VALUE, operation, name, " sets a field that this version of rotary does not know");
 }
-// The fields of the caller's struct, also one of another version.
+// The caller's struct or, where it is one of another version, its fields in `other`.
+template <class Struct>
+const Struct& fields_of(const char* operation, const char* name, const Struct* given, Struct& other) {
+  check_given(operation, name, given);
+  if (given->size == sizeof(Struct)) return *given;
+  other = defaults<Struct>();
+  read_into(operation, name, given, &other, sizeof other);
+  return other;
+}
+// The same as a copy.
 template <class Struct>
 Struct read(const char* operation, const char* name, const Struct* given) {
-  Struct result = defaults<Struct>();
-  read_into(operation, name, given, &result, sizeof result);
-  return result;
+  Struct other;
+  return fields_of(operation, name, given, other);
 }
 
 template <>

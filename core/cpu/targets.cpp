@@ -8,6 +8,7 @@
 
 #include "rotary/rotary.h"
 #include "rotary/targets.h"
+#include "runtime/compiler.h"
 #include "runtime/cpuid.h"
 #include "tuning.h"
 #include "values/fail.h"
@@ -92,19 +93,21 @@ const Kernels& by_default() {
   return wanted != nullptr && *wanted != '\0' ? named("ROTARY_TARGET", wanted) : best();
 }
 
+// Not inlined: a process does it once.
+ROTARY_NOINLINE const Kernels& choose() {
+  const Kernels *in_effect = nullptr, *const found = &by_default();
+  // One of several first callers wins. A use_target() in between stays in effect.
+  return in_use.compare_exchange_strong(in_effect, found, std::memory_order_acq_rel) ? *found : *in_effect;
+}
+
 }  // namespace
 
 std::span<const Kernels> built_targets() noexcept { return built; }
 TransferKernel transfer_of(const Kernels& kernels) noexcept { return transfers[&kernels - built]; }
 
 const Kernels& chosen() {
-  const Kernels* kernels = in_use.load(std::memory_order_acquire);
-  if (kernels == nullptr) {
-    const Kernels* found = &by_default();
-    // One of several first callers wins. A use_target() in between stays in effect.
-    if (in_use.compare_exchange_strong(kernels, found, std::memory_order_acq_rel)) kernels = found;
-  }
-  return *kernels;
+  const Kernels* const kernels = in_use.load(std::memory_order_acquire);
+  return kernels != nullptr ? *kernels : choose();
 }
 
 }  // namespace rotary::cpu

@@ -298,8 +298,8 @@ void run(const char* operation, Work& work, Index token_bytes, const RotateOptio
   const cpu::Kernels& kernels = cpu::chosen();
   work.rotate = kernels.rotate;
   work.transfer = cpu::transfer_of(kernels);
-  on_threads(operation, options,
-             [&](const Executor& threads) { threads.run(tokens, grain(token_bytes), run_range, &work); });
+  check_part(operation, options);
+  run_items(options, tokens, token_bytes, run_range, &work);
 }
 
 }  // namespace

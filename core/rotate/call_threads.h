@@ -3,39 +3,34 @@
 
 #include <cstdint>
 
+#include "checks.h"
 #include "rotary/rotary.h"
 #include "runtime/parts.h"
 #include "values/fail.h"
 
 namespace rotary::detail {
 
-// This thread, for one part of the work.
-class OnePart final : public Executor {
- public:
-  OnePart(int part, int parts) noexcept : part_(part), parts_(parts) {}
-  unsigned concurrency() const noexcept override { return 1; }
-  void run(std::int64_t count, std::int64_t, Body body, void* context) const override {
-    const std::int64_t begin = begin_of(count, part_, parts_), end = begin_of(count, part_ + std::int64_t{1}, parts_);
-    if (begin < end) body(context, begin, end);
-  }
-
- private:
-  int part_, parts_;
-};
-
 inline const Executor& executor_of(const RotateOptions& options) noexcept {
   return options.executor == nullptr ? serial() : *options.executor;
 }
 
-// Calls work with the caller's executor or, for a part of the call, with this thread. Throws VALUE.
-template <class Work>
-void on_threads(const char* operation, const RotateOptions& options, const Work& work) {
-  if (options.parts == 1 && options.part == 0) return work(executor_of(options));
+// Throws VALUE.
+inline void check_part(const char* operation, const RotateOptions& options) {
   if (options.part < 0 || options.part >= options.parts)
     fail(Code::VALUE, operation, "part must be from 0 to parts - 1 but got ", options.part, " of ", options.parts);
-  if (options.executor != nullptr)
+  if (options.parts != 1 && options.executor != nullptr)
     fail(Code::VALUE, operation, "options must not have both parts and an executor or pool");
-  work(OnePart(options.part, options.parts));
+}
+
+// Runs body over items [0, count), each of item_bytes, by the caller's executor, or over this call's part of them,
+// which is checked, on this thread.
+inline void run_items(const RotateOptions& options, std::int64_t count, std::int64_t item_bytes, Executor::Body body,
+                      void* context) {
+  if (options.executor != nullptr) return options.executor->run(count, grain(item_bytes), body, context);
+  const std::int64_t parts = options.parts, part = options.part;
+  const std::int64_t begin = parts == 1 ? 0 : begin_of(count, part, parts);
+  const std::int64_t end = parts == 1 ? count : begin_of(count, part + 1, parts);
+  if (begin < end) body(context, begin, end);
 }
 
 }  // namespace rotary::detail

@@ -30,6 +30,11 @@ ROTARY_NOINLINE bool meet(const Job& a, const void* a_data, const std::int64_t (
   return blocks_meet(blocks(a, a_data, a_stride), blocks(b, b_data, b_stride));
 }
 
+// The memory of a job's input and output, from the first element to the end of the last. Empty without elements.
+struct JobRanges {
+  Range in, out;
+};
+
 // ---- the rules, for calls that keep them ----
 
 // One dimension of a call, with its strides in x, out and the table.
@@ -43,13 +48,14 @@ struct Dimension {
   std::int64_t rank() const noexcept { return count > 1 ? out_stride : std::numeric_limits<std::int64_t>::max(); }
 };
 
-void order(Dimension& outer, Dimension& inner) noexcept {
+[[gnu::always_inline]] inline void order(Dimension& outer, Dimension& inner) noexcept {
   if (outer.rank() < inner.rank()) std::swap(outer, inner);
 }
 
 // Adds dimension k of the job, the innermost first. Written elements must be distinct: each stride steps over all that
 // the smaller strides reach.
-bool add_dimension(Job& job, int k, const Dimension& d, std::int64_t& extent, bool& same_strides) noexcept {
+[[gnu::always_inline]] inline bool add_dimension(Job& job, int k, const Dimension& d, std::int64_t& extent,
+                                                 bool& same_strides) noexcept {
   const bool moves = d.count > 1;
   job.count[k] = d.count;
   job.in_stride[k] = moves ? d.in_stride : 0;
@@ -62,7 +68,8 @@ bool add_dimension(Job& job, int k, const Dimension& d, std::int64_t& extent, bo
 
 // X is Heads or ConstHeads, so that a call in place does not copy its heads.
 template <class X>
-bool add_strides(Job& job, const X& x, const Heads& out, const TableShape& table) noexcept {
+[[gnu::always_inline]] inline bool add_strides(Job& job, const X& x, const Heads& out, const TableShape& table,
+                                               JobRanges& ranges) noexcept {
   const Layout &from = x.layout, &to = out.layout;
   const std::int64_t row = std::int64_t{table.head_rows} * table.pairs;
   Dimension outer{from.batch, from.batch_stride, to.batch_stride, table.batch == 1 ? 0 : from.tokens * row};
@@ -81,18 +88,21 @@ bool add_strides(Job& job, const X& x, const Heads& out, const TableShape& table
   const std::int64_t each = job.element_bytes();
   Range in_range, out_range;
   if (!lies_at(job.out, written, each, out_range)) return false;
+  ranges = {out_range, out_range};
   if (same_strides && job.in == job.out) return true;
   std::int64_t read = same_strides ? written : from.head_dim;
   if (!same_strides && !extend(read, from)) return false;
-  return lies_at(job.in, read, each, in_range) &&
-         (in_range.apart(out_range) || !meet(job, job.in, job.in_stride, job, job.out, job.out_stride));
+  if (!lies_at(job.in, read, each, in_range)) return false;
+  ranges.in = in_range;
+  return in_range.apart(out_range) || !meet(job, job.in, job.in_stride, job, job.out, job.out_stride);
 }
 
 void clear(Job& job) noexcept { std::fill_n(job.count, 3, std::int64_t{0}); }
 
-// Makes the job of a call from x to out; false if a rule is broken, and refuse() then knows which.
+// Sets the job of a call from x to out; false if a rule is broken, and refuse() then knows which.
 template <class X>
-bool make_job(const X& x, const Heads& out, const TableShape& table, Direction direction, Job& job) noexcept {
+[[gnu::always_inline]] inline bool set_job(const X& x, const Heads& out, const TableShape& table, Direction direction,
+                                           Job& job, JobRanges& ranges) noexcept {
   const Pairing pairing = table.pairing;
   if (x.dtype != out.dtype || !is_built(x.dtype) || !is_set(pairing)) return false;
   if (direction > Direction::backward) return false;
@@ -109,9 +119,19 @@ bool make_job(const X& x, const Heads& out, const TableShape& table, Direction d
   job.backward = direction == Direction::backward;
   job.pairs = table.pairs;
   job.rest = x.data == out.data ? 0 : x.layout.head_dim - table.rotary_dim();
-  if (has_elements(x.layout)) return add_strides(job, x, out, table);
+  if (has_elements(x.layout)) return add_strides(job, x, out, table, ranges);
   clear(job);
   return x.layout.batch >= 0 && x.layout.tokens >= 0 && x.layout.heads >= 0 && x.layout.head_dim >= 0;
+}
+
+// Heads are x and out in one, so that a call in place reads and compares nothing twice.
+bool make_job(const Heads& x, const Heads&, const TableShape& table, Direction direction, Job& job,
+              JobRanges& ranges) noexcept {
+  return set_job(x, x, table, direction, job, ranges);
+}
+bool make_job(const ConstHeads& x, const Heads& out, const TableShape& table, Direction direction, Job& job,
+              JobRanges& ranges) noexcept {
+  return set_job(x, out, table, direction, job, ranges);
 }
 
 // Sets the table's rows; jobs are made without them, because they may lie elsewhere.
@@ -122,28 +142,33 @@ void set_rows(Job& job, const Table& table) noexcept {
 
 // Copies the names, so that callers construct theirs only on an error.
 template <class X>
-[[gnu::always_inline]] inline void make(const Names& names, const X& x, const Heads& out, const TableShape& table,
-                                        Direction direction, Job& job) {
-  if (!make_job(x, out, table, direction, job)) refuse(Names(names), x, out, table, direction);
+[[gnu::always_inline]] inline JobRanges make(const Names& names, const X& x, const Heads& out, const TableShape& table,
+                                             Direction direction, Job& job) {
+  JobRanges ranges{};
+  if (!make_job(x, out, table, direction, job, ranges)) refuse(Names(names), x, out, table, direction);
+  return ranges;
 }
 
 // ---- q and k ----
 
-// Whether k's heads follow q's in one tensor, as a projection writes them; `both` becomes that tensor.
+// Whether k's heads follow q's in one tensor, as a projection writes them; sets that tensor's layout.
 template <class X>
-bool join(const X& q, const X& k, X& both) noexcept {
+[[gnu::always_inline]] inline bool join(const X& q, const X& k, Layout& both) noexcept {
   const Layout &a = q.layout, &b = k.layout;
-  if (q.dtype != k.dtype || !is_built(q.dtype) || a.heads <= 0 || b.heads <= 0) return false;
+  if (q.dtype != k.dtype || !is_built(q.dtype)) return false;
+  const std::uintptr_t gap = address_of(k.data) - address_of(q.data);
+  const auto each = static_cast<std::uintptr_t>(bytes_of(q.dtype));
+  const std::int64_t stride = a.heads != 1   ? a.head_stride
+                              : b.heads != 1 ? b.head_stride
+                                             : static_cast<std::int64_t>(gap / each);
+  if (gap != static_cast<std::uintptr_t>(a.heads) * static_cast<std::uintptr_t>(stride) * each) return false;
+  if (a.heads <= 0 || b.heads <= 0 || (b.heads != 1 && b.head_stride != stride)) return false;
   if (a.batch != b.batch || a.tokens != b.tokens || a.head_dim != b.head_dim) return false;
   if (a.tokens != 1 && a.token_stride != b.token_stride) return false;
   if (a.batch != 1 && a.batch_stride != b.batch_stride) return false;
-  const std::uintptr_t gap = address_of(k.data) - address_of(q.data);
-  const auto each = static_cast<std::uintptr_t>(bytes_of(q.dtype));
-  Layout& l = both.layout;
-  if (a.heads == 1) l.head_stride = b.heads == 1 ? static_cast<std::int64_t>(gap / each) : b.head_stride;
-  if (b.heads != 1 && b.head_stride != l.head_stride) return false;
-  if (gap != static_cast<std::uintptr_t>(a.heads) * static_cast<std::uintptr_t>(l.head_stride) * each) return false;
-  return !add_overflows(a.heads, b.heads, &l.heads);
+  both = a;
+  both.head_stride = stride;
+  return !add_overflows(a.heads, b.heads, &both.heads);
 }
 
 // Splits a job over all heads of a packed tensor: q and k rotate, and v is copied out of place.
@@ -162,9 +187,9 @@ void split_v(Jobs& jobs, std::int64_t head_stride, const Layout& l, std::int64_t
   v.rest = l.head_dim;
 }
 
-// The outputs of q and k must not overlap each other's inputs or outputs.
-void check_disjoint(const char* operation, const Job& q, const Job& k) {
-  if (q.rows() == 0 || k.rows() == 0) return;
+// The outputs of q and k must not overlap each other's inputs or outputs. Not inlined: for most calls the ranges
+// decide.
+ROTARY_NOINLINE void check_disjoint(const char* operation, const Job& q, const Job& k) {
   const bool q_moves = q.in != q.out, k_moves = k.in != k.out;
   const char *q_out = q_moves ? "q_out" : "q", *k_out = k_moves ? "k_out" : "k";
   if (meet(q, q.out, q.out_stride, k, k.out, k.out_stride)) refuse_overlap(operation, q_out, k_out);
@@ -175,11 +200,12 @@ void check_disjoint(const char* operation, const Job& q, const Job& k) {
 template <class X>
 void check_each(const char* operation, const X& q, const Heads& q_out, const X& k, const Heads& k_out,
                 const TableShape& table, Direction direction, Jobs& jobs) {
-  make({operation, "q", "q_out", " of q"}, q, q_out, table, direction, jobs.q);
-  make({operation, "k", "k_out", " of k"}, k, k_out, table, direction, jobs.k);
+  const JobRanges of_q = make({operation, "q", "q_out", " of q"}, q, q_out, table, direction, jobs.q);
+  const JobRanges of_k = make({operation, "k", "k_out", " of k"}, k, k_out, table, direction, jobs.k);
   if (q.layout.batch != k.layout.batch)
     fail(Code::SHAPE, operation, "q and k must have one batch but got ", q.layout.batch, " and ", k.layout.batch);
-  check_disjoint(operation, jobs.q, jobs.k);
+  if (!of_q.out.apart(of_k.out) || !of_q.out.apart(of_k.in) || !of_k.out.apart(of_q.in))
+    check_disjoint(operation, jobs.q, jobs.k);
 }
 
 Jobs jobs_by(const char* operation, const TableShape& table) {
@@ -197,9 +223,11 @@ void set_rows(Jobs& jobs, const Table& table) noexcept {
 
 Jobs jobs_of(const char* operation, const InOut& q, const InOut& k, const TableShape& table, Direction direction) {
   Jobs jobs = jobs_by(operation, table);
-  InOut both = q;
-  if (table.head_rows != 1 || q.in.layout.heads != q.out.layout.heads || !join(q.in, k.in, both.in) ||
-      !join(q.out, k.out, both.out) || !make_job(both.in, both.out, table, direction, jobs.q)) {
+  Layout in, out;
+  JobRanges ranges{};
+  if (table.head_rows != 1 || q.in.layout.heads != q.out.layout.heads || !join(q.in, k.in, in) ||
+      !join(q.out, k.out, out) ||
+      !make_job({q.in.data, q.in.dtype, in}, {q.out.data, q.out.dtype, out}, table, direction, jobs.q, ranges)) {
     check_each(operation, q.in, q.out, k.in, k.out, table, direction, jobs);
   }
   return jobs;
@@ -231,10 +259,11 @@ void check_heads(const Names& names, const ConstHeads& x, const Heads& out, cons
 }
 
 Jobs check_rotate_qk(const char* operation, const Heads& q, const Heads& k, const Table& rows, Direction direction) {
-  const TableShape table = shape_of(rows);
+  const TableShape& table = shape_of(rows);
   Jobs jobs = jobs_by(operation, table);
-  Heads both = q;
-  if (table.head_rows != 1 || !join(q, k, both) || !make_job(both, both, table, direction, jobs.q))
+  Heads both{q.data, q.dtype, {}};
+  JobRanges ranges{};
+  if (table.head_rows != 1 || !join(q, k, both.layout) || !make_job(both, both, table, direction, jobs.q, ranges))
     check_each(operation, q, q, k, k, table, direction, jobs);
   set_rows(jobs, rows);
   return jobs;
@@ -263,7 +292,7 @@ void check_heads_from(const char* operation, const InOut& q, const InOut& k, con
 Jobs check_rotate_qkv(const char* operation, const InOut& qkv, std::int64_t kv_heads, const Table& rows,
                       Direction direction) {
   const Layout& l = qkv.in.layout;
-  const TableShape table = shape_of(rows);
+  const TableShape& table = shape_of(rows);
   if (kv_heads < 0) check_kv_heads(operation, l.heads, kv_heads);
   Jobs jobs = jobs_by(operation, table);
   make({operation, "qkv", "out", ""}, qkv.in, qkv.out, table, direction, jobs.q);
@@ -310,7 +339,7 @@ void check_first_is_0(const char* operation, int first) {
 
 bool streams(std::int64_t bytes_read, const RotateOptions& options) {
   if (options.stores != Stores::automatic) return options.stores == Stores::streaming;
-  return tuning().streams(bytes_read / executor_of(options).concurrency());
+  return tuning().streams(options.executor == nullptr ? bytes_read : bytes_read / options.executor->concurrency());
 }
 
 }  // namespace rotary::detail

@@ -100,7 +100,8 @@ struct Range {
   bool apart(const Range& other) const noexcept { return (end <= other.begin) | (other.end <= begin); }
 };
 // True if this many elements can lie at the address; sets the range.
-inline bool lies_at(const void* data, std::int64_t elements, std::int64_t each, Range& range) noexcept {
+[[gnu::always_inline]] inline bool lies_at(const void* data, std::int64_t elements, std::int64_t each,
+                                           Range& range) noexcept {
   std::int64_t bytes = 0;
   if (multiply_overflows(elements, each, &bytes)) return false;
   range.begin = address_of(data);

@@ -39,13 +39,6 @@ void rotate_rows(void* context, Index begin, Index end) {
   run.kernel(*run.job, begin, end);
 }
 
-void run_job(const Job& job, const Executor& executor) {
-  const Index rows = job.rows();
-  if (rows == 0) return;
-  JobRun run{&job, cpu::chosen().rotate};
-  executor.run(rows, grain(job.row_bytes()), rotate_rows, &run);
-}
-
 // One job by the caller's rows, found by number. Its items are the tokens with row numbers of their own; each has
 // `group` rows of the job, its heads.
 struct NumberedRun {
@@ -109,16 +102,21 @@ void rotate_numbered(void* context, Index begin, Index end) {
   }
 }
 
-void run_job(const Job& job, const Rows* rows, const Executor& executor) {
-  if (rows == nullptr || job.rows() == 0) return run_job(job, executor);
+void run_job(const Job& job, const Rows* rows, const RotateOptions& options) {
+  if (job.rows() == 0) return;
+  if (rows == nullptr) {
+    JobRun run{&job, cpu::chosen().rotate};
+    return run_items(options, job.rows(), job.row_bytes(), rotate_rows, &run);
+  }
   NumberedRun run(job, *rows);
-  executor.run(job.rows(), grain(job.row_bytes()), rotate_numbered, &run);
+  run_items(options, job.rows(), job.row_bytes(), rotate_numbered, &run);
 }
 
-void run(const char* operation, Job job, const Table& table, const RotateOptions& options) {
+void run(const char* operation, Job&& job, const Table& table, const RotateOptions& options) {
   check_stores(operation, options.stores);
+  check_part(operation, options);
   job.stream = moves(job) && streams(job.bytes_read(), options);
-  on_threads(operation, options, [&](const Executor& threads) { run_job(job, RowsAccess::of(table), threads); });
+  run_job(job, RowsAccess::of(table), options);
 }
 
 // ---- two jobs: one dispatch, one pass over the table ----
@@ -172,11 +170,11 @@ void rotate_both(void* context, Index begin, Index end) {
   if (end > q_rows) work.kernel(work.jobs->k, std::max(begin, q_rows) - q_rows, end - q_rows);
 }
 
-void run_jobs(const Jobs& jobs, const Executor& executor) {
+void run_jobs(const Jobs& jobs, const RotateOptions& options) {
   const Job &q = jobs.q, &k = jobs.k;
   const Index q_rows = q.rows(), k_rows = k.rows();
-  if (k_rows == 0) return run_job(q, executor);
-  if (q_rows == 0) return run_job(k, executor);
+  if (k_rows == 0) return run_job(q, nullptr, options);
+  if (q_rows == 0) return run_job(k, nullptr, options);
   TwoWorks work{&jobs, cpu::chosen().rotate, 0, 0, 0};
   const Index row_bytes = q.pairs * Index{2 * sizeof(float)};
   // Not for few tokens: their rows of the table stay in the cache anyway, and threads share heads. Nor for
@@ -189,25 +187,24 @@ void run_jobs(const Jobs& jobs, const Executor& executor) {
       work.k_group = k_walk.group;
       work.chunk = std::max<Index>(1, table_bytes / row_bytes);
       const Index group_bytes = q_walk.group * q.row_bytes() + k_walk.group * k.row_bytes();
-      return executor.run(q_rows / q_walk.group, grain(group_bytes), rotate_groups, &work);
+      return run_items(options, q_rows / q_walk.group, group_bytes, rotate_groups, &work);
     }
   }
-  executor.run(q_rows + k_rows, grain(std::min(q.row_bytes(), k.row_bytes())), rotate_both, &work);
+  run_items(options, q_rows + k_rows, std::min(q.row_bytes(), k.row_bytes()), rotate_both, &work);
 }
 
-void run(const char* operation, Jobs jobs, const Table& table, const RotateOptions& options) {
+void run(const char* operation, Jobs&& jobs, const Table& table, const RotateOptions& options) {
   check_stores(operation, options.stores);
+  check_part(operation, options);
   if (moves(jobs.q) || moves(jobs.k)) {
     const bool past = streams(jobs.q.bytes_read() + jobs.k.bytes_read(), options);
     jobs.q.stream = past && moves(jobs.q);
     jobs.k.stream = past && moves(jobs.k);
   }
   const Rows* const rows = RowsAccess::of(table);
-  on_threads(operation, options, [&](const Executor& threads) {
-    if (rows == nullptr) return run_jobs(jobs, threads);
-    run_job(jobs.q, rows, threads);
-    run_job(jobs.k, rows, threads);
-  });
+  if (rows == nullptr) return run_jobs(jobs, options);
+  run_job(jobs.q, rows, options);
+  run_job(jobs.k, rows, options);
 }
 
 // ---- heads whose block does not begin at element 0 ----
@@ -232,9 +229,8 @@ void copy_front(const char* operation, const InOut& x, const RotateOptions& opti
   if (options.first == 0 || x.in.data == x.out.data || !has_elements(x.in.layout)) return;
   Front front{x.in, x.out, static_cast<std::size_t>(options.first * bytes_of(x.in.dtype))};
   const Layout& l = x.in.layout;
-  on_threads(operation, options, [&](const Executor& threads) {
-    threads.run(l.batch * l.tokens * l.heads, grain(static_cast<Index>(front.bytes)), copy_fronts, &front);
-  });
+  check_part(operation, options);
+  run_items(options, l.batch * l.tokens * l.heads, static_cast<Index>(front.bytes), copy_fronts, &front);
 }
 
 // ---- one call ----

@@ -73,12 +73,11 @@ void multiply_heads(void* context, std::int64_t item, std::int64_t last) {
 void multiply_but(const char* operation, const Heads& x, std::span<const float> scale, std::int64_t begin,
                   std::int64_t end, const RotateOptions& options) {
   if (!has_elements(x.layout) || (begin == 0 && end == x.layout.head_dim)) return;
+  check_part(operation, options);
   Multiplied work{x, scale, begin, end};
   const Layout& l = x.layout;
-  on_threads(operation, options, [&](const Executor& threads) {
-    by_type(x.dtype, [&]<class T>(T) {
-      threads.run(l.batch * l.tokens * l.heads, grain(l.head_dim * bytes_of(x.dtype)), multiply_heads<T>, &work);
-    });
+  by_type(x.dtype, [&]<class T>(T) {
+    run_items(options, l.batch * l.tokens * l.heads, l.head_dim * bytes_of(x.dtype), multiply_heads<T>, &work);
   });
 }
 

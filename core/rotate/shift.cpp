@@ -176,9 +176,9 @@ void shift(const Heads& k, const Heads& v, const Table& table, std::int64_t keep
   work.turn.rest = block.layout.head_dim - table.rotary_dim();
   work.turn.stream = streams(std::min(drop, tokens) * each, options);  // written bytes were read this long before
   work.turn.call_bytes = bytes;
-  on_threads("shift", options, [&](const Executor& threads) {
-    threads.run(count * work.heads, grain(std::max<Index>(1, bytes / (count * work.heads))), move_range, &work);
-  });
+  check_part("shift", options);
+  const Index items = count * work.heads;
+  run_items(options, items, std::max<Index>(1, bytes / items), move_range, &work);
 }
 
 void shift(const Heads& k, const Heads& v, const Table& table, std::int64_t keep, std::int64_t drop,

@@ -37,6 +37,6 @@ struct RowsAccess {
   }
   static const TableShape& shape(const Table& table) noexcept { return table.shape_; }
 };
-inline TableShape shape_of(const Table& table) noexcept { return RowsAccess::shape(table); }
+inline const TableShape& shape_of(const Table& table) noexcept { return RowsAccess::shape(table); }
 
 }  // namespace rotary::detail

@@ -62,12 +62,15 @@ struct WatchingLanes : avx512::LanesWith<Words, past_caches> {
   static bool calm(const float* cos, const float* sin, int pairs) {
     const __m512i magnitude = _mm512_set1_epi32(0x7fffffff);
     __m512i least = magnitude;
-    for (int i = 0; i < pairs; i += Base::width) {
-      const __mmask16 m = Base::leading(pairs - i);
-      for (const float* row : {cos, sin}) {
-        const __m512i bits = _mm512_castps_si512(_mm512_maskz_loadu_ps(m, row + i));
-        least = _mm512_mask_min_epu32(least, m, least, _mm512_and_si512(bits, magnitude));
-      }
+    int i = 0;
+    for (; i + Base::width <= pairs; i += Base::width) {
+      for (const float* row : {cos, sin})
+        least = _mm512_min_epu32(least, _mm512_and_si512(_mm512_loadu_si512(row + i), magnitude));
+    }
+    const __mmask16 m = Base::leading(pairs - i);
+    for (const float* row : {cos, sin}) {
+      const __m512i bits = _mm512_maskz_loadu_epi32(m, row + i);
+      least = _mm512_mask_min_epu32(least, m, least, _mm512_and_si512(bits, magnitude));
     }
     return _mm512_cmplt_epu32_mask(least, _mm512_set1_epi32(0x2d000000)) == 0;
   }
