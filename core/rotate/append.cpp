@@ -36,14 +36,13 @@ class SlotNumbers {
   };
 
   // tokens: tokens per batch row.
-  SlotNumbers(const Slots& slots, const Cache& cache, Index tokens) noexcept
+  SlotNumbers(const Slots& slots, const Layout& k_pages, const Layout& v_pages, Index tokens) noexcept
       : slots_(slots),
         tokens_(tokens),
-        pages_(cache.pages),
-        page_size_(cache.page_size),
-        shift_((cache.page_size & (cache.page_size - 1)) == 0 ? std::countr_zero(static_cast<unsigned>(cache.page_size))
-                                                              : -1),
-        pages_join_(cache.page_size == 1 || (joins(k_layout(cache)) && joins(v_layout(cache)))) {}
+        pages_(k_pages.batch),
+        page_size_(k_pages.tokens),
+        shift_((page_size_ & (page_size_ - 1)) == 0 ? std::countr_zero(static_cast<std::uint64_t>(page_size_)) : -1),
+        pages_join_(joins(k_pages) && joins(v_pages)) {}
 
   Place place_of(Index slot) const noexcept {
     const Index page = shift_ >= 0 ? slot >> shift_ : slot / page_size_;
@@ -253,11 +252,10 @@ Side pages(void* data, const Layout& cache, Index each) noexcept {
           cache.tokens > 1 ? cache.token_stride * each : 0};
 }
 
-void set_cache(Work& work, const ConstHeads& k, const ConstHeads& v, const Cache& cache,
-               const SlotNumbers& slots) noexcept {
+void set_cache(Work& work, const ConstHeads& k, const ConstHeads& v, const Cache& cache, const Layout& k_pages,
+               const Layout& v_pages, const SlotNumbers& slots) noexcept {
   work.slots = &slots;
   const CachedType k_type = cached_type(cache.type, k.dtype), v_type = cached_type(cache.type, v.dtype);
-  const Layout k_pages = k_layout(cache), v_pages = v_layout(cache);
   work.k_in = side(work, k.data, k.dtype, k.layout);
   set_copy(work, work.k_copy, k, k_type, k_pages, cache.scales, cache.k_scale);
   work.k_out = pages(k_data(cache, bytes_of(k_type)), k_pages, bytes_of(k_type));
@@ -317,8 +315,9 @@ void append(const ConstHeads& k, const ConstHeads& v, const Cache& cache, const 
   work.piece = work.tokens;
   work.with_q = work.turns_k = false;
   work.with_k = true;
-  const SlotNumbers numbers(slots, cache, k.layout.tokens);
-  set_cache(work, k, v, cache, numbers);
+  const Layout k_pages = k_layout(cache), v_pages = v_layout(cache);
+  const SlotNumbers numbers(slots, k_pages, v_pages, k.layout.tokens);
+  set_cache(work, k, v, cache, k_pages, v_pages, numbers);
   run("append", work, head_bytes(k) + head_bytes(v), options);
 }
 
@@ -340,7 +339,8 @@ void rotate_append(const ConstHeads& q, const Heads& q_out, const ConstHeads& k,
   set_tokens(
       work, l,
       (table.batch() == l.batch || l.tokens == 1) && joins(l) && joins(q_out.layout) && joins(k.layout) && v_joins(v));
-  const SlotNumbers numbers(slots, cache, l.tokens);
+  const Layout k_pages = k_layout(cache), v_pages = v_layout(cache);
+  const SlotNumbers numbers(slots, k_pages, v_pages, l.tokens);
   work.cos = job.cos;
   work.sin = job.sin;
   const Index table_row = std::int64_t{table.head_rows()} * table.pairs();
@@ -358,7 +358,7 @@ void rotate_append(const ConstHeads& q, const Heads& q_out, const ConstHeads& k,
     turn.backward = job.backward;
     turn.pairs = job.pairs;
     turn.rest = k.layout.head_dim - table.rotary_dim();
-    set_cache(work, k, v, cache, numbers);
+    set_cache(work, k, v, cache, k_pages, v_pages, numbers);
     set_k_turn(work, k.layout);
     bytes += head_bytes(k) + head_bytes(v);
   }

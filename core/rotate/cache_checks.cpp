@@ -171,22 +171,23 @@ bool shares_rows(const Cache& c, std::int64_t k_bytes, std::int64_t v_bytes) noe
   return c.k == c.v && c.k_offset > 0 && c.k_offset == c.v_head_dim && k_bytes == v_bytes &&
          c.page_stride == c.v_page_stride && c.token_stride == c.v_token_stride && c.head_stride == c.v_head_stride;
 }
-bool writes(const Cache& c, DType k, DType v, Range& k_cache, Range& v_cache) noexcept {
+bool writes(const Cache& c, const Layout& k_pages, const Layout& v_pages, DType k, DType v, Range& k_cache,
+            Range& v_cache) noexcept {
   if (c.type > CacheType::bf16 || c.type == CacheType::f8_e4m3 || c.pages < 1 || c.page_size < 1) return false;
   const std::int64_t k_bytes = bytes_of(cached_type(c.type, k)), v_bytes = bytes_of(cached_type(c.type, v));
   if (shares_rows(c, k_bytes, v_bytes)) {
     v_cache = {0, 0};  // a part of k_cache
-    return lies_in_pages(k_layout(c), std::int64_t{c.k_offset} + c.head_dim, c.k, k_bytes, k_cache);
+    return lies_in_pages(k_pages, std::int64_t{c.k_offset} + c.head_dim, c.k, k_bytes, k_cache);
   }
-  return c.k_offset == 0 && lies_in_pages(k_layout(c), c.head_dim, c.k, k_bytes, k_cache) &&
-         lies_in_pages(v_layout(c), v_layout(c).head_dim, c.v, v_bytes, v_cache);
+  return c.k_offset == 0 && lies_in_pages(k_pages, c.head_dim, c.k, k_bytes, k_cache) &&
+         lies_in_pages(v_pages, v_pages.head_dim, c.v, v_bytes, v_cache);
 }
 
 bool plainly_sound(const ConstHeads& k, const ConstHeads& v, const Cache& c, const Slots& s, Ranges& r) noexcept {
-  const Layout &l = k.layout, &lv = v.layout;
+  const Layout &l = k.layout, &lv = v.layout, k_pages = k_layout(c), v_pages = v_layout(c);
   return readable(k, r.k) && readable(v, r.v) && l.batch == lv.batch && l.tokens == lv.tokens && l.heads == lv.heads &&
-         c.heads == l.heads && c.head_dim == l.head_dim && lv.head_dim == v_layout(c).head_dim &&
-         writes(c, k.dtype, v.dtype, r.k_cache, r.v_cache) && !s.by_row && !is_paged(s) &&
+         c.heads == l.heads && c.head_dim == l.head_dim && lv.head_dim == v_pages.head_dim &&
+         writes(c, k_pages, v_pages, k.dtype, v.dtype, r.k_cache, r.v_cache) && !s.by_row && !is_paged(s) &&
          (s.slot == nullptr || s.slot_int32 == nullptr) &&
          lies_at(mapping_of(s).data, product(l.batch, l.tokens), mapping_of(s).slot_bytes, r.slots) &&
          all_apart(r.k_cache, r.k, r.v, r.slots, r.v_cache) && all_apart(r.v_cache, r.k, r.v, r.slots);
