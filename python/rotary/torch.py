@@ -8,21 +8,34 @@ torch.func, torch.compile and torch.export.
 from __future__ import annotations
 
 import math
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, TypedDict, Unpack, overload
 
 import torch
 from torch import Tensor
 
 from ._config import ModelRope
-from ._rotating import AnyTable, rotate, rotate_qk
-from ._tables import Frequencies, Table, frequencies
-from ._torch import ops
-from ._torch.plain import is_plain, is_quiet
-from ._torch.tables import TensorTable, of_keys, read_rope, write_rope
-from ._values import Rope
-from ._words import Angles, Layout, Rounding, check_layout, fail
+from ._rope import Rope, RopeWords
+from ._rotating import rotate, rotate_qk
+from ._tables import Frequencies, frequencies, one_rope
+from ._torch import entry
+from ._torch.plain import is_quiet
+from ._torch.rows import RowMaker, as_tensor
+from ._torch.tables import TensorTable, of_keys
+from ._types import AnyRope, AnyTable, Positions
+from ._words import Angles, Layout, Pairing, Rounding, check_layout, check_pairing, fail
 
 __all__ = ["RotaryEmbedding", "TensorTable"]
+
+
+class _How(TypedDict, total=False):
+    layout: Layout | None
+    first: int | None
+    angles: Angles
+    rounding: Rounding
+
+
+class _Words(RopeWords, _How, total=False):
+    pass
 
 
 class RotaryEmbedding(torch.nn.Module):
@@ -33,8 +46,9 @@ class RotaryEmbedding(torch.nn.Module):
     pass it to rotary.rotate_qk.
 
     Args:
-        rope: a rotary.Rope, an entry of rotary.config(...), or rotary.Frequencies. None: rotary.Rope(**words).
-        layout: the layout of q and k, "bhtd", "bthd", ..., unless forward() gets it.
+        rope: a rotary.Rope, an entry of rotary.config(...), a config with one rope, or rotary.makers.Frequencies. None:
+            rotary.Rope(**words).
+        layout: the layout of q and k, "bhtd", "bthd", ..., unless the call gets it.
         first: the element of each head where the rotated block begins. None: the entry's, or 0.
         angles: "exact", or "float32", the steps of frameworks.
         rounding: "f32", "f16" or "bf16": the type to which cos and sin are rounded.
@@ -47,18 +61,31 @@ class RotaryEmbedding(torch.nn.Module):
         **words: head_dim=, base=, pairing=, scaling= and the other arguments of rotary.Rope.
 
     Raises:
-        rotary.Error: PAIRING, SHAPE, SCALING, VALUE.
+        rotary.Error: PAIRING, SHAPE, SCALING, VALUE, and what rotary.config raises; ROPE for a config of several ropes.
         TypeError: a rope and words of a rope, or neither.
 
     Example:
-        >>> rope = rotary.torch.RotaryEmbedding(head_dim=64, base=10000, pairing="half")
+        >>> rope = rotary.RotaryEmbedding(head_dim=64, base=10000, pairing="half")
         >>> q, k = rope(q, k, offset=cache_len, layout="bhtd")
     """
 
+    @overload
     def __init__(
-        self, rope: Rope | ModelRope | Frequencies | None = None, *, layout: Layout | None = None,
-        first: int | None = None, angles: Angles = "exact", rounding: Rounding = "f32",
-        learned: Literal["mixed"] | None = None, generator: torch.Generator | None = None, **words: Any,
+        self, rope: AnyRope, *, learned: Literal["mixed"] | None = None, **how: Unpack[_How]
+    ) -> None: ...  # fmt: skip
+
+    @overload
+    def __init__(self, **words: Unpack[_Words]) -> None: ...
+
+    @overload
+    def __init__(
+        self, *, learned: Literal["mixed"], head_dim: int, heads: int, pairing: Pairing, rotary_dim: int = 0,
+        base: float = 10.0, phase: bool = False, generator: torch.Generator | None = None, **how: Unpack[_How],
+    ) -> None: ...  # fmt: skip
+
+    def __init__(
+        self, rope: Any = None, *, layout: Any = None, first: int | None = None, angles: Any = "exact",
+        rounding: Any = "f32", learned: Any = None, generator: torch.Generator | None = None, **words: Any,
     ) -> None:  # fmt: skip
         super().__init__()
         if learned not in (None, "mixed"):
@@ -67,27 +94,22 @@ class RotaryEmbedding(torch.nn.Module):
             fail("VALUE", "RotaryEmbedding", f"what learns must have exact f32 rows but got {angles}, {rounding}")
         if (rope is None) == (not words):
             raise TypeError("RotaryEmbedding takes a rope, or the words of rotary.Rope, such as head_dim= and pairing=")
-        self._entry = rope if isinstance(rope, ModelRope) and rope._axes < len(rope.axis_names) else None
-        if isinstance(rope, ModelRope):
-            first = rope.first if first is None else first
-            rope = rope.rope
         if rope is None:
+            words["pairing"] = check_pairing("RotaryEmbedding", words.get("pairing"))
             if learned and not {"head_dim", "heads"} <= words.keys():
                 rule = "takes a rope, or head_dim=, heads= and pairing= for random directions, but got"
                 raise TypeError(f"RotaryEmbedding(learned='mixed') {rule} {', '.join(words)}")
             rope = _mixed_rope(generator=generator, **words) if learned else Rope(**words)
-        if not isinstance(rope, (Rope, Frequencies)):
-            raise TypeError(f"rope must be a rotary.Rope, ModelRope or Frequencies but got {type(rope).__name__}")
-        self.rope = rope
-        if layout is not None:
-            check_layout("RotaryEmbedding", layout)
-        self.layout = layout
+        rope = one_rope("RotaryEmbedding", rope)
+        self._entry = rope if isinstance(rope, ModelRope) and rope._axes < len(rope.axis_names) else None
+        if isinstance(rope, ModelRope):
+            first = rope.first if first is None else first
+            rope = rope.rope
+        self.rope: Rope | Frequencies = rope
+        self.layout: Layout | None = None if layout is None else check_layout("RotaryEmbedding", layout)
         self.first = first or 0
-        self._text = write_rope(rope, angles, rounding)
-        self._text_of_keys = write_rope(of_keys(rope), angles, rounding) if rope.xpos.scale else self._text
-        self._pairing = rope.pairing
-        places = [[0]] * rope.summed_axes if rope.summed_axes else 0
-        Table(rope, places, None if isinstance(rope, Frequencies) else 1, angles=angles, rounding=rounding)
+        self._rows = RowMaker(rope, angles, rounding)
+        self._rows_of_keys = RowMaker(of_keys(rope), angles, rounding) if rope.xpos.scale else None
         self._start = _start_of(rope) if learned else None
         if self._start is not None:
             self.inv_freq: torch.nn.Parameter
@@ -101,35 +123,53 @@ class RotaryEmbedding(torch.nn.Module):
             for name, parameter in self.named_parameters():
                 parameter.copy_(_values_of(self._start)[name])
 
-    def table(self, positions: Any, length: int | None = None) -> AnyTable:
+    def table(
+        self, positions: Positions | Tensor, length: int | Tensor | None = None, *, dtype: torch.dtype = torch.float32
+    ) -> AnyTable:
         """The table for these positions, one for all layers of a step.
 
         Args:
             positions: positions as in rotary.Table: [tokens] or [batch, tokens], or with the axes in front. A tensor
                 may be on any device, and traced by torch.compile or torch.export.
             length: the length of the sequence, for Dynamic and LongRope scaling. None: the largest position + 1.
+            dtype: torch.float64 for rows good to 1e-15.
 
         Returns:
-            A rotary.Table; for a tensor that is traced or not in the CPU's memory, a TensorTable on its device; for
-            learned directions, a TensorTable that carries their gradient. With xPos the table is for queries only.
+            A rotary.Table; in float64, in a graph, or for a tensor that is not in the CPU's memory, a TensorTable whose
+            rows torch's own operations make on the device of the positions; for learned directions, a TensorTable that
+            carries their gradient. With xPos the table is for queries only.
         """
-        return self._table(self._text, positions, length)
+        return self._table(self._rows, positions, length, None, dtype)
 
-    def _table(self, text: str, positions: Any, length: int | None) -> AnyTable:
+    def _table(
+        self, rows: RowMaker, positions: Any, length: Any, device: torch.device | None, dtype: torch.dtype
+    ) -> AnyTable:
         if self._entry is not None:  # as ModelRope.table
             positions = self._entry._own(positions)
         if self._start is not None:
-            return TensorTable(*_learned_rows(positions, self.inv_freq, self.phase, self._start), self._pairing)
-        if not isinstance(positions, Tensor):
-            return read_rope(text).table(positions, length)
-        if not torch.compiler.is_dynamo_compiling() and is_quiet() and is_plain(positions):
-            return read_rope(text).table(positions, length)
-        cos, sin = ops.rows(positions, text, length)
-        return TensorTable(cos, sin, self._pairing, xpos=self._text_of_keys != self._text)
+            places = as_tensor(positions, self.inv_freq.device)
+            return TensorTable(*_learned_rows(places, self.inv_freq, self.phase, self._start), self._start.pairing)
+        return rows.table(positions, length, device, dtype)
+
+    if TYPE_CHECKING:
+
+        @overload
+        def __call__(
+            self, q: Tensor, k: None = None, positions: Positions | Tensor | None = None, *, offset: int | Tensor = 0,
+            layout: Layout | None = None, length: int | Tensor | None = None,
+        ) -> Tensor: ...  # fmt: skip
+
+        @overload
+        def __call__(
+            self, q: Tensor, k: Tensor, positions: Positions | Tensor | None = None, *, offset: int | Tensor = 0,
+            layout: Layout | None = None, length: int | Tensor | None = None,
+        ) -> tuple[Tensor, Tensor]: ...  # fmt: skip
+
+        def __call__(self, *given: Any, **words: Any) -> Any: ...
 
     def forward(
         self, q: Tensor, k: Tensor | None = None, positions: Any = None, *, offset: int | Tensor = 0,
-        layout: Layout | None = None, length: int | None = None,
+        layout: Layout | None = None, length: int | Tensor | None = None,
     ) -> Any:  # fmt: skip
         """Rotate q and k.
 
@@ -148,36 +188,37 @@ class RotaryEmbedding(torch.nn.Module):
         Raises:
             rotary.Error: what rotary.rotate_qk and rotary.Table raise; SHAPE if there is no layout.
         """
-        layout = self.layout if layout is None else layout
+        layout = self.layout if layout is None else check_layout("RotaryEmbedding", layout)
         if layout is None:
             fail("SHAPE", "RotaryEmbedding", 'layout must be given, here or to the module, as "bhtd"')
         if positions is None:
             positions = self._positions(q, offset, layout)
         elif not isinstance(offset, int) or offset != 0:
             fail("VALUE", "RotaryEmbedding", "positions or offset must be given but got both")
-        table = self._table_on(q.device, self._text, positions, length)
+        wide = torch.float64 if q.dtype == torch.float64 else torch.float32
+        is_usual = self._rows_of_keys is self._start is self._entry is None and q.dim() == len(layout)
+        if k is not None and is_usual and torch.compiler.is_dynamo_compiling():  # the same, with fewer guards
+            cos, sin = self._rows.at(as_tensor(positions, q.device), length, wide)
+            return entry.turned(q, k, cos, sin, self._rows.pairing, layout, self.first)
+        table = self._table(self._rows, positions, length, q.device, wide)
         if k is None:
             return rotate(q, table, layout=layout, first=self.first)
-        if self._text_of_keys == self._text:
-            return rotate_qk(q, k, table, layout=layout, first=self.first)
-        inverse = self._table_on(k.device, self._text_of_keys, positions, length)
-        turned = rotate(q, table, layout=layout, first=self.first)
-        return turned, rotate(k, inverse, layout=layout, first=self.first)
-
-    def _table_on(self, device: torch.device, text: str, positions: Any, length: int | None) -> AnyTable:
-        table = self._table(text, positions, length)
-        if isinstance(table, TensorTable) and table._torch_cos.device != device:
-            cos, sin = table._torch_cos.to(device), table._torch_sin.to(device)
-            return TensorTable(cos, sin, self._pairing, xpos=table._xpos)
-        return table
+        if self._rows_of_keys is not None:
+            inverse = self._table(self._rows_of_keys, positions, length, q.device, wide)
+            turned = rotate(q, table, layout=layout, first=self.first)
+            return turned, rotate(k, inverse, layout=layout, first=self.first)
+        return rotate_qk(q, k, table, layout=layout, first=self.first)
 
     def _positions(self, q: Tensor, offset: int | Tensor, layout: str) -> Any:
-        tokens = q.shape[layout.index("t")] if "t" in layout else 1
+        tokens = q.shape[layout.index("t") - len(layout)] if "t" in layout else 1
         if isinstance(offset, Tensor):
             steps = torch.arange(tokens, device=offset.device)
             return offset + steps if offset.dim() == 0 else offset.unsqueeze(-1) + steps
+        if not hasattr(offset, "__index__"):
+            rule = "offset must be an int, or a tensor of integers"
+            raise TypeError(f"[RotaryEmbedding] {rule}, but got {type(offset).__name__}")
         if torch.compiler.is_dynamo_compiling() or not isinstance(tokens, int) or not is_quiet():
-            return torch.arange(offset, offset + tokens, device="cpu")
+            return torch.arange(offset, offset + tokens, device=q.device)
         return range(offset, offset + tokens)
 
     def extra_repr(self) -> str:
@@ -231,11 +272,11 @@ def _tensor(doubles: bytes) -> Tensor:
     return torch.tensor(memoryview(doubles).cast("d").tolist())
 
 
-def _learned_rows(positions: Any, inv_freq: Tensor, phase: Tensor | None, start: Frequencies) -> tuple[Tensor, Tensor]:
+def _learned_rows(places: Tensor, inv_freq: Tensor, phase: Tensor | None, start: Frequencies) -> tuple[Tensor, Tensor]:
     """cos and sin [batch, tokens, heads, pairs] by torch in float64, differentiable; rounded to float32 unless inv_freq
     is float64.
     """
-    places = torch.as_tensor(positions, device=inv_freq.device).double()
+    places = places.double()
     if places.dim() not in (2, 3) or places.shape[0] != start.summed_axes:
         rule = "positions must be [axes, tokens] or [axes, batch, tokens]"
         fail("SHAPE", "RotaryEmbedding", f"{rule} of {start.summed_axes} axes but got {list(places.shape)}")

@@ -34,7 +34,7 @@ class Gradients(unittest.TestCase):
             return rotary.rotate_qk(q, k, table, layout="bthd", query_scale=scale)
 
         def packed(qkv, cos, sin):
-            return rotary.rotate_qkv(qkv, rotary.from_rows(cos, sin, pairing="half"), 1, layout="bthd")
+            return torch.ops.rotary.rotate(qkv, cos, sin, "half", "bthd", 0, False, 1)
 
         for rotate, *given in (
             *((of_rows(pairing, "bthd"), (2, 3, 2, 6), *[(3, 2)] * 2) for pairing in PAIRINGS),
@@ -70,7 +70,7 @@ class Gradients(unittest.TestCase):
         grad = torch.randn_like(got[1])
         d_q, d_k = torch.autograd.grad(got[1], (q, k), grad, allow_unused=True)
         self.assertIsNone(d_q)
-        self.assertTrue(torch.equal(d_k, rotary.rotate_backward(grad, table, layout="bthd")))
+        self.assertTrue(torch.equal(d_k, rotary.rotate(grad, table, layout="bthd", direction="backward")))
 
 
 @needs_torch
@@ -131,9 +131,3 @@ class Ops(unittest.TestCase):
         test = pathlib.Path(__file__).parents[2] / "torch/tests/test_op.py"
         if test.exists():  # not in a source distribution
             self.assertIn("tests passed", run_python(str(test), "package"))
-
-    def test_opcheck(self):
-        text, rows = rotary.torch.RotaryEmbedding(head_dim=16, pairing="half")._text, torch.ops.rotary.rows
-        for arguments in ((torch.arange(5), text, None), (torch.arange(6).view(2, 3), text, 9)):
-            torch.library.opcheck(rows, arguments)
-
