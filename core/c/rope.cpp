@@ -89,6 +89,7 @@ struct Fill {
 }  // namespace
 
 Rope rope_of(const rotary_rope& r) {
+  check_reserved("frequencies", "rope", r.reserved | r.reserved_too);
   Rope rope{.head_dim = r.head_dim, .rotary_dim = r.rotary_dim, .base = r.base, .exponent_dim = r.exponent_dim};
   const int block = r.rotary_dim == 0 ? r.head_dim : r.rotary_dim;
   const auto pairs = static_cast<std::size_t>(std::clamp(block, 0, 1 << 20) / 2);  // frequencies() refuses others
@@ -148,9 +149,13 @@ rotary_status rotary_frequencies_make(const rotary_rope* rope, int64_t length, r
   });
 }
 void rotary_frequencies_free(rotary_frequencies* frequencies) { delete frequencies; }
-int32_t rotary_frequencies_pairs(const rotary_frequencies* f) { return f->values.pairs(); }
-int32_t rotary_frequencies_axes(const rotary_frequencies* f) { return f->values.axes(); }
-double rotary_frequencies_attention_factor(const rotary_frequencies* f) { return f->values.attention_factor; }
-const double* rotary_frequencies_inv_freq(const rotary_frequencies* f) { return f->values.inv_freq.data(); }
+int32_t rotary_frequencies_pairs(const rotary_frequencies* f) { return f == nullptr ? 0 : f->values.pairs(); }
+int32_t rotary_frequencies_axes(const rotary_frequencies* f) { return f == nullptr ? 0 : f->values.axes(); }
+double rotary_frequencies_attention_factor(const rotary_frequencies* f) {
+  return f == nullptr ? 0 : f->values.attention_factor;
+}
+const double* rotary_frequencies_inv_freq(const rotary_frequencies* f) {
+  return f == nullptr ? nullptr : f->values.inv_freq.data();
+}
 
 }  // extern "C"

@@ -105,6 +105,7 @@ void with_options(const char* operation, const rotary_options* given, int first,
   rotary_options other;
   const rotary_options& o =
       given == nullptr ? other = defaults<rotary_options>() : fields_of(operation, "options", given, other);
+  check_reserved(operation, "options", o.reserved);
   const std::span<const float> query_scale = query_scale_of(operation, o);
   const auto work = [&](const RotateOptions& options) {
     if constexpr (std::is_invocable_v<Work, const RotateOptions&, std::span<const float>>) {
@@ -123,6 +124,31 @@ void with_options(const char* operation, const rotary_options* given, int first,
         .executor = o.pool == nullptr ? nullptr : &o.pool->threads});
 }
 
+Cache cache_of(const char* operation, const rotary_cache& given) {
+  return {.k = given.k,
+          .v = given.v,
+          .type = cache_constants.as<CacheType>(operation, given.type, "the cache's type"),
+          .pages = given.pages,
+          .page_size = given.page_size,
+          .heads = given.heads,
+          .head_dim = given.head_dim,
+          .page_stride = given.page_stride,
+          .token_stride = given.token_stride,
+          .head_stride = given.head_stride,
+          .k_scale = given.k_scale,
+          .v_scale = given.v_scale,
+          .k_offset = given.k_offset,
+          .v_head_dim = given.v_head_dim,
+          .v_page_stride = given.v_page_stride,
+          .v_token_stride = given.v_token_stride,
+          .v_head_stride = given.v_head_stride};
+}
+Sequences sequences_of(const char* operation, const rotary_sequences* sequences) {
+  if (sequences == nullptr) return {};
+  const rotary_sequences given = read(operation, "sequences", sequences);
+  check_reserved(operation, "sequences", given.reserved);
+  return {given.indptr, given.indices, given.lengths, given.sequences, given.skip_missing != 0};
+}
 Slots slots_of(const rotary_cache& cache) {
   Slots slots = Slots::paged(cache.indptr, cache.indices, cache.batch_indices, cache.token_positions, cache.sequences);
   slots.slot = cache.slots, slots.slot_int32 = cache.slots_int32;
@@ -268,7 +294,7 @@ rotary_status rotary_table_rows(const rotary_table* table, rotary_rows* rows) {
     to.dtype = ROTARY_F32, to.cos = from.cos, to.sin = from.sin, to.stride = from.stride, to.rows = from.rows;
     to.pairs = from.pairs, to.pairing = pairing_constants.zero + static_cast<std::int32_t>(from.pairing);
     to.head_rows = from.head_rows, to.xpos = from.xpos ? 1 : 0;
-    std::memcpy(rows, &to, std::min<std::size_t>(to.size, sizeof to));
+    write(rows, to);
   });
 }
 rotary_status rotary_table_assign_rows(rotary_table* table, const rotary_rows* rows, const rotary_positions* numbers) {
@@ -287,16 +313,16 @@ rotary_status rotary_rows_write(const rotary_frequencies* frequencies, const rot
                angle_constants.as<Angles>(operation, angles, "angles"));
   });
 }
-const float* rotary_table_cos(const rotary_table* t) { return t->rows.cos().data(); }
-const float* rotary_table_sin(const rotary_table* t) { return t->rows.sin().data(); }
-int64_t rotary_table_tokens(const rotary_table* t) { return t->rows.tokens(); }
-int32_t rotary_table_pairs(const rotary_table* t) { return t->rows.pairs(); }
-int32_t rotary_table_head_rows(const rotary_table* t) { return t->rows.head_rows(); }
-int32_t rotary_table_batch(const rotary_table* t) { return t->rows.batch(); }
+const float* rotary_table_cos(const rotary_table* t) { return t == nullptr ? nullptr : t->rows.cos().data(); }
+const float* rotary_table_sin(const rotary_table* t) { return t == nullptr ? nullptr : t->rows.sin().data(); }
+int64_t rotary_table_tokens(const rotary_table* t) { return t == nullptr ? 0 : t->rows.tokens(); }
+int32_t rotary_table_pairs(const rotary_table* t) { return t == nullptr ? 0 : t->rows.pairs(); }
+int32_t rotary_table_head_rows(const rotary_table* t) { return t == nullptr ? 0 : t->rows.head_rows(); }
+int32_t rotary_table_batch(const rotary_table* t) { return t == nullptr ? 0 : t->rows.batch(); }
 
 rotary_status rotary_heads_order(rotary_heads* heads, const char* order) {
   return guarded([&] {
-    const rotary_heads x = read("heads", "heads", heads);
+    rotary_heads x = read("heads", "heads", heads);
     check_given("heads", "order", order);
     const std::string_view word = order;
     Layout l;
@@ -309,7 +335,8 @@ rotary_status rotary_heads_order(rotary_heads* heads, const char* order) {
     } else {
       fail(Code::VALUE, "heads", "order must be bthd, bhtd or tbhd but got \"", word, "\"");
     }
-    heads->batch_stride = l.batch_stride, heads->token_stride = l.token_stride, heads->head_stride = l.head_stride;
+    x.batch_stride = l.batch_stride, x.token_stride = l.token_stride, x.head_stride = l.head_stride;
+    write(heads, x);
   });
 }
 
@@ -375,7 +402,7 @@ rotary_status rotary_latent_rows(rotary_cache* cache, void* rows, int64_t pages,
     to.page_stride = of.page_stride, to.token_stride = of.token_stride, to.head_stride = of.head_stride;
     to.k_offset = of.k_offset, to.v_head_dim = of.v_head_dim;
     to.v_page_stride = of.v_page_stride, to.v_token_stride = of.v_token_stride, to.v_head_stride = of.v_head_stride;
-    std::memcpy(cache, &to, std::min<std::size_t>(to.size, sizeof to));
+    write(cache, to);
   });
 }
 
@@ -389,23 +416,7 @@ rotary_status rotary_rotate_append(const rotary_heads* q, const rotary_heads* q_
     const Operand values = v == nullptr ? Operand{} : operand(operation, "v", v);
     rotary_cache other;
     const rotary_cache& given = fields_of(operation, "cache", cache, other);
-    const Cache to{.k = given.k,
-                   .v = given.v,
-                   .type = cache_constants.as<CacheType>(operation, given.type, "the cache's type"),
-                   .pages = given.pages,
-                   .page_size = given.page_size,
-                   .heads = given.heads,
-                   .head_dim = given.head_dim,
-                   .page_stride = given.page_stride,
-                   .token_stride = given.token_stride,
-                   .head_stride = given.head_stride,
-                   .k_scale = given.k_scale,
-                   .v_scale = given.v_scale,
-                   .k_offset = given.k_offset,
-                   .v_head_dim = given.v_head_dim,
-                   .v_page_stride = given.v_page_stride,
-                   .v_token_stride = given.v_token_stride,
-                   .v_head_stride = given.v_head_stride};
+    const Cache to = cache_of(operation, given);
     if (keys.first != 0)
       fail(Code::SHAPE, operation, "k must have first 0 but got ", keys.first, ": give its rotated elements alone");
     const Slots slots = slots_of(given);
@@ -422,12 +433,22 @@ rotary_status rotary_shift(const rotary_heads* k, const rotary_heads* v, const r
     const char* const operation = "shift";
     const Operand keys = operand(operation, "k", k);
     const Heads values = v == nullptr ? Heads{} : operand(operation, "v", v).heads;
-    const rotary_sequences given =
-        sequences == nullptr ? defaults<rotary_sequences>() : read(operation, "sequences", sequences);
-    const Sequences moving{given.indptr, given.indices, given.lengths, given.sequences, given.skip_missing != 0};
+    const Sequences moving = sequences_of(operation, sequences);
     with_options(operation, options, keys.first, [&](const RotateOptions& o) {
       shift(keys.heads, values, table_of(operation, table), keep, drop, moving, o);
     });
+  });
+}
+
+rotary_status rotary_shift_cache(const rotary_cache* cache, int32_t dtype, const rotary_table* table, int64_t keep,
+                                 int64_t drop, const rotary_sequences* sequences, const rotary_options* options) {
+  return guarded([&] {
+    const char* const operation = "shift";
+    const Cache of = cache_of(operation, read(operation, "cache", cache));
+    const auto type = dtype_constants.as<DType>(operation, dtype, "dtype");
+    const Sequences moving = sequences_of(operation, sequences);
+    with_options(operation, options, 0,
+                 [&](const RotateOptions& o) { shift(of, type, table_of(operation, table), keep, drop, moving, o); });
   });
 }
 

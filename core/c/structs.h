@@ -26,6 +26,7 @@ Struct defaults() {
 
 template <class Struct>
 void init(Struct* given, std::size_t size) {
+  if (given == nullptr) return;
   Struct result = defaults<Struct>();
   result.size = static_cast<std::uint32_t>(size);
   std::memset(given, 0, size);
@@ -103,6 +104,16 @@ template <class Struct>
 Struct read(const char* operation, const char* name, const Struct* given) {
   Struct other;
   return fields_of(operation, name, given, other);
+}
+
+// Writes the fields that the caller's struct has.
+template <class Struct>
+void write(Struct* to, const Struct& fields) {
+  std::memcpy(to, &fields, std::min<std::size_t>(fields.size, sizeof fields));
+}
+// A reserved field is 0 until a version gives it a meaning. Throws VALUE.
+inline void check_reserved(const char* operation, const char* name, std::int32_t value) {
+  if (value != 0) fail(Code::VALUE, operation, name, "'s reserved field must be 0 but got ", value);
 }
 
 template <>

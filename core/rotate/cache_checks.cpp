@@ -104,8 +104,15 @@ void check_k(const char* operation, const ConstHeads& q, const ConstHeads& k, co
 void check_k_alone(const char* operation, int first, const Layout& k, int rotary_dim) {
   if (!has_elements(k) || k.head_dim == rotary_dim) return;
   fail(Code::SHAPE, operation, "with first ", first, ", k must be the ", rotary_dim,
-       " rotated elements of each head, and v may be those before them (latent_rows), but k's head_dim is ",
-       k.head_dim);
+       " rotated elements alone, which slice(k, first, ", rotary_dim, ") gives, but its head_dim is ", k.head_dim);
+}
+// Checks that the block of q ends its heads where the cache has latent rows. A first that was forgotten would rotate
+// other elements and break no other rule. Throws SHAPE.
+void check_latent_q(const char* operation, int first, const Layout& q, int rotary_dim, const Cache& cache) {
+  if (cache.k != cache.v || cache.k_offset != cache.v_head_dim || !has_elements(q)) return;
+  if (first + rotary_dim == q.head_dim) return;
+  fail(Code::SHAPE, operation, "first must be ", q.head_dim - rotary_dim, ", where the last ", rotary_dim, " of the ",
+       q.head_dim, " elements of q's heads begin, in a call with latent rows, but got ", first);
 }
 
 // Throws SHAPE if a token that is no padding has no place in the cache. All else about the slots is checked.
@@ -235,6 +242,7 @@ void check_rotate_append(const char* operation, const ConstHeads& q, const Heads
                  options.direction, job);
     check_k_alone(operation, options.first, k.layout, table.rotary_dim());
   }
+  if (cache.k_offset > 0) check_latent_q(operation, options.first, q.layout, table.rotary_dim(), cache);
   if (plainly_sound(q, q_out, k, v, table, cache, slots)) return check_places(operation, cache, slots, k.layout);
   check_kv(operation, k, v, cache.v_head_dim);
   check_k(operation, q, k, table, cache);

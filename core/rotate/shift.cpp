@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstddef>
 
+#include "cache_checks.h"
 #include "call_threads.h"
 #include "checks.h"
 #include "cpu/targets.h"
@@ -179,6 +180,16 @@ void shift(const Heads& k, const Heads& v, const Table& table, std::int64_t keep
   check_part("shift", options);
   const Index items = count * work.heads;
   run_items(options, items, std::max<Index>(1, bytes / items), move_range, &work);
+}
+
+void shift(const Cache& cache, DType dtype, const Table& table, std::int64_t keep, std::int64_t drop,
+           const Sequences& sequences, const RotateOptions& options) {
+  check_dtype("shift", dtype);
+  const CachedType type = cached_type(cache.type, dtype);
+  if (type.f8) fail(Code::DTYPE, "shift", "the cache must hold f32, f16 or bf16 but its type is f8_e4m3");
+  const Heads k{k_data(cache, bytes_of(type)), type.dtype, k_layout(cache)};
+  const Heads v{cache.v, type.dtype, v_layout(cache)};
+  shift(k, cache.v == nullptr ? Heads{} : v, table, keep, drop, sequences, options);
 }
 
 void shift(const Heads& k, const Heads& v, const Table& table, std::int64_t keep, std::int64_t drop,

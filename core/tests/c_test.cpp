@@ -599,6 +599,13 @@ TEST(C, PageTablesAndShiftsGiveTheBitsOfCpp) {
   EXPECT_EQ(k_cache, wanted_k);
   EXPECT_EQ(v_cache, wanted_v);
   expect_refused(rotary_shift(&pages_k, nullptr, h.table, -1, 1, nullptr, nullptr), ROTARY_SHAPE, "keep");
+  shift(to_k, to_v, turn, 1, 1, Sequences::paged(indptr.data(), indices.data(), lengths.data(), 2));
+  expect_ok(rotary_shift_cache(&cache, ROTARY_F32, h.table, 1, 1, &sequences, nullptr));
+  EXPECT_EQ(k_cache, wanted_k);
+  EXPECT_EQ(v_cache, wanted_v);
+  sequences.reserved = 1;
+  expect_refused(rotary_shift_cache(&cache, ROTARY_F32, h.table, 1, 1, &sequences, nullptr), ROTARY_VALUE,
+                 "sequences's reserved field must be 0 but got 1");
 }
 
 TEST(C, SumsPhasesAmplitudesAndRowsPerHeadGiveTheBitsOfCpp) {
@@ -801,6 +808,36 @@ TEST(C, StructsOfOtherVersions) {
   expect_ok(rotary_frequencies_make(rope, 0, &f));
   EXPECT_EQ(rotary_frequencies_attention_factor(f), 1);
   rotary_frequencies_free(f);
+}
+
+// A caller may have an older, shorter struct, or none.
+TEST(CInterface, NullsAndShortStructsAreNotWritten) {
+  std::vector<std::uint32_t> four(1);  // with nothing behind it that a sanitizer lets be written
+  auto* const heads = reinterpret_cast<rotary_heads*>(four.data());
+  rotary_heads_init(heads, sizeof(std::uint32_t));
+  expect_ok(rotary_heads_order(heads, "bthd"));
+  rotary_heads_init(nullptr, sizeof(rotary_heads));
+  rotary_options_init(nullptr, 4);
+  EXPECT_EQ(rotary_table_cos(nullptr), nullptr);
+  EXPECT_EQ(rotary_table_tokens(nullptr), 0);
+  EXPECT_EQ(rotary_table_head_rows(nullptr), 0);
+  EXPECT_EQ(rotary_frequencies_pairs(nullptr), 0);
+  EXPECT_EQ(rotary_frequencies_inv_freq(nullptr), nullptr);
+  // A stride that was not set would take row 0 for every token.
+  std::vector<float> q(8), cos(8), sin(8);
+  const rotary_heads x = view_of(q.data(), DType::f32, thd(1, 1, 8), 0);
+  auto rows = initialised(rotary_rows_init);
+  rows.cos = cos.data(), rows.sin = sin.data(), rows.rows = 2, rows.pairs = 4, rows.pairing = ROTARY_HALF;
+  const rotary_positions at = run_of(1, 1);
+  expect_refused(rotary_rotate_qk_rows(&x, nullptr, nullptr, nullptr, &rows, &at, nullptr), ROTARY_SHAPE,
+                 "stride must be at least the 4 values of a row but got 0");
+  rows.stride = 4;
+  expect_ok(rotary_rotate_qk_rows(&x, nullptr, nullptr, nullptr, &rows, &at, nullptr));
+  rotary_rope rope;
+  rotary_rope_init(&rope, sizeof rope);
+  rope.head_dim = 8, rope.pairing = ROTARY_HALF, rope.reserved_too = 1;
+  rotary_frequencies* frequencies = nullptr;
+  expect_refused(rotary_frequencies_make(&rope, 0, &frequencies), ROTARY_VALUE, "rope's reserved field must be 0");
 }
 
 }  // namespace

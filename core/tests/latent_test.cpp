@@ -165,7 +165,7 @@ TEST(LatentRows, AreTwoCachesSideBySide) {
   }
 }
 
-// shift takes the rows as k: the rows of tokens appended at positions 1 less, one slot down.
+// shift takes the rows as k, or the cache: the rows of tokens appended at positions 1 less, one slot down.
 TEST(LatentRows, Shift) {
   LatentCall call(models[0]);
   Bytes memory, wanted;
@@ -181,6 +181,15 @@ TEST(LatentRows, Shift) {
   rotate_append(no_q, k, latent, call.table, call.rows(memory, CacheType::same), Slots::flat(slots.data()));
   shift({memory.data(), DType::f32, bthd(1, pages * page_size, 1, 576)}, {}, between(call.f, 1, call.f, 0), 0, 1,
         {.first = 512});
+  Bytes again;
+  const Cache same = call.rows(again, CacheType::same);
+  rotate_append(no_q, k, latent, call.table, same, Slots::flat(slots.data()));
+  const std::vector<std::int32_t> indptr{0, 3}, indices{0, 1, 2}, lengths{12};
+  shift(same, DType::f32, between(call.f, 1, call.f, 0), 0, 1,
+        Sequences::paged(indptr.data(), indices.data(), lengths.data(), 1));
+  EXPECT_EQ(again, memory);
+  EXPECT_THROW(shift(latent_rows(again.data(), 1, 4, 512, 64, CacheType::f8_e4m3), DType::f32, call.table, 0, 1),
+               Error);
   for (std::int64_t i = 0; i < 4 * 576; ++i)
     ASSERT_NEAR(oracle::at({memory.data(), DType::f32, {}}, i), oracle::at({wanted.data(), DType::f32, {}}, i), 1e-6);
 }
@@ -238,8 +247,8 @@ TEST(LatentRows, RefuseWhatDoesNotFit) {
   EXPECT_NO_THROW(append_to(rows, k, latent, 128));
   Bytes wide(tokens * 192 * 4);
   expect_error("SHAPE",
-               "[rotate_append] with first 128, k must be the 64 rotated elements of each head, and v may be those "
-               "before them (latent_rows), but k's head_dim is 192",
+               "[rotate_append] with first 128, k must be the 64 rotated elements alone, which slice(k, first, 64) "
+               "gives, but its head_dim is 192",
                [&] { append_to(rows, call.view(wide, 1, 192), latent, 128); });
   expect_error("SHAPE",
                "[rotate_append] v must have the shape of k with the cache's v_head_dim, [1, 5, 1, 512], or no "
@@ -247,6 +256,11 @@ TEST(LatentRows, RefuseWhatDoesNotFit) {
                [&] { append_to(rows, k, k, 128); });
   expect_error("SHAPE", "[rotate_append] first must be an element of the head, of head_dim 192, but got 193",
                [&] { append_to(rows, k, latent, 193); });
+  expect_error("SHAPE",
+               "[rotate_append] first must be 128, where the last 64 of the 192 elements of q's heads begin, in a call "
+               "with latent rows, but got 0",
+               [&] { append_to(rows, k, latent, 0); });
+  EXPECT_NO_THROW(rotate_append(slice(q, 128, 64), k, latent, call.table, rows, Slots::flat(call.slots.data())));
   Cache over = rows;
   over.k_offset = 511;
   expect_error("ALIAS",

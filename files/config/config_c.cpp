@@ -35,7 +35,7 @@ const ModelRope& rope_at(const rotary_model* model, std::int32_t rope) {
 }
 
 bool has_note(const rotary_model* model, std::int32_t note) {
-  return note >= 0 && static_cast<std::size_t>(note) < model->notes.size();
+  return model != nullptr && note >= 0 && static_cast<std::size_t>(note) < model->notes.size();
 }
 
 }  // namespace
@@ -61,7 +61,9 @@ rotary_status rotary_model_parse(const char* json, int32_t pairing, rotary_model
   });
 }
 void rotary_model_free(rotary_model* model) { delete model; }
-int32_t rotary_model_ropes(const rotary_model* model) { return static_cast<int32_t>(model->values.ropes.size()); }
+int32_t rotary_model_ropes(const rotary_model* model) {
+  return model == nullptr ? 0 : static_cast<int32_t>(model->values.ropes.size());
+}
 const char* rotary_model_note(const rotary_model* model, int32_t note) {
   return has_note(model, note) ? model->notes[static_cast<std::size_t>(note)].c_str() : nullptr;
 }
@@ -71,10 +73,14 @@ const char* rotary_model_note_part(const rotary_model* model, int32_t note) {
 const char* rotary_model_note_kind(const rotary_model* model, int32_t note) {
   return has_note(model, note) ? name(model->values.notes[static_cast<std::size_t>(note)].kind) : nullptr;
 }
-int32_t rotary_model_rope_of_layer(const rotary_model* model, const char* part, int32_t layer) {
-  if (model == nullptr) return -1;
-  const ModelRope* found = rope_of_layer(model->values, layer, part == nullptr ? "" : part);
-  return found == nullptr ? -1 : static_cast<int32_t>(found - model->values.ropes.data());
+int32_t rotary_model_rope_of_layer(const rotary_model* model, int32_t layer, const char* part) {
+  int32_t number = -2;
+  guarded([&] {
+    check_given("rope_of_layer", "model", model);
+    const ModelRope* found = rope_of_layer(model->values, layer, part == nullptr ? "" : part);
+    number = found == nullptr ? -1 : static_cast<int32_t>(found - model->values.ropes.data());
+  });
+  return number;
 }
 
 void rotary_model_rope_init(rotary_model_rope* rope, size_t size) { init(rope, size); }

@@ -1,8 +1,10 @@
 // The values of a Model, and the words for them.
 #include <algorithm>
 #include <iterator>
+#include <string>
 
 #include "rotary/config.h"
+#include "values/fail.h"
 
 namespace rotary {
 
@@ -32,9 +34,19 @@ bool is_about(const Note& note, std::span<const std::string> layer_types) {
          std::find(layer_types.begin(), layer_types.end(), note.layer_type) != layer_types.end();
 }
 
-const ModelRope* rope_of_layer(const Model& model, int layer, std::string_view part) noexcept {
-  if (part.empty() && !model.ropes.empty() && !std::ranges::count(model.ropes, part, &ModelRope::part))
+const ModelRope* rope_of_layer(const Model& model, int layer, std::string_view part) {
+  const auto is_of_part = [&](const ModelPart& one) { return one.path == part; };
+  if (part.empty() && !model.ropes.empty() && std::ranges::none_of(model.parts, is_of_part))
     part = model.ropes.front().part;
+  const auto own = std::ranges::find_if(model.parts, is_of_part);
+  if (own == model.parts.end() && !model.parts.empty()) {
+    std::string paths;
+    for (const ModelPart& one : model.parts) paths += (paths.empty() ? "\"" : ", \"") + one.path + "\"";
+    detail::fail(Code::ROPE, "rope_of_layer", "part must be one of ", paths, " but got \"", part, "\"");
+  }
+  if (own != model.parts.end() && (layer < 0 || layer >= own->layers))
+    detail::fail(Code::ROPE, "rope_of_layer", "layer must be one of the ", own->layers, " of part \"", part,
+                 "\", from 0 on, but got ", layer);
   for (const ModelRope& rope : model.ropes) {
     if (rope.part == part && std::ranges::count(rope.layers, layer) != 0) return &rope;
   }

@@ -55,14 +55,16 @@ TEST(ConfigC, EveryConfigIsReadAsByCpp) {
       EXPECT_EQ(got.base, rope.rope.base);
       EXPECT_EQ(got.softmax_factor, rope.softmax_factor);
       for (const int layer : rope.layers) {  // some models turn a layer by two
-        const std::int32_t first = rotary_model_rope_of_layer(model, rope.part.c_str(), layer);
+        const std::int32_t first = rotary_model_rope_of_layer(model, layer, rope.part.c_str());
         ASSERT_TRUE(first >= 0 && first <= i);
         const std::vector<int>& layers = wanted.ropes[static_cast<std::size_t>(first)].layers;
         EXPECT_NE(std::find(layers.begin(), layers.end(), layer), layers.end());
       }
-      EXPECT_EQ(rotary_model_rope_of_layer(model, rope.part.c_str(), 100000), -1);
+      EXPECT_EQ(rotary_model_rope_of_layer(model, 100000, rope.part.c_str()), -2);
+      EXPECT_EQ(rotary_model_rope_of_layer(model, 0, "no_such_part"), -2);
+      EXPECT_THROW(rope_of_layer(wanted, -1, rope.part), Error);
       if (i == 0 && !rope.layers.empty()) {
-        EXPECT_EQ(rotary_model_rope_of_layer(model, nullptr, rope.layers.front()), 0);
+        EXPECT_EQ(rotary_model_rope_of_layer(model, rope.layers.front(), nullptr), 0);
         EXPECT_EQ(rope_of_layer(wanted, rope.layers.front()), &rope);
       }
       rotary_frequencies* frequencies = nullptr;
@@ -107,7 +109,7 @@ TEST(ConfigC, TextAPairingAndRefusals) {
   EXPECT_EQ(rope.pairing, ROTARY_INTERLEAVED);
   rotary_model_free(model);
   EXPECT_EQ(rotary_model_read("/absent/config.json", 0, &model), ROTARY_FILE);
-  EXPECT_EQ(rotary_model_rope_of_layer(nullptr, nullptr, 0), -1);
+  EXPECT_EQ(rotary_model_rope_of_layer(nullptr, 0, nullptr), -2);
   EXPECT_EQ(rotary_model_parse("{", 0, &model), ROTARY_JSON);
   EXPECT_EQ(rotary_model_parse(nullptr, 0, &model), ROTARY_VALUE);
 }

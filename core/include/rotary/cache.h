@@ -68,7 +68,7 @@ ROTARY_API Cache hnd(void* k, void* v, std::int64_t pages, int page_size, std::i
                      CacheType = CacheType::same, int v_head_dim = 0);
 // The latent cache of multi-head latent attention: rows [pages, page_size, latent_dim + rope_dim] of one head. In each
 // row the latent, which is v, lies before the rotated key, k. DeepSeek-V3: 512 and 64, the kv_lora_rank and the
-// qk_rope_head_dim of its config. shift takes the rows as k, with first = latent_dim and no v. Throws SHAPE.
+// qk_rope_head_dim of its config. Throws SHAPE.
 //
 //   rotate_append(q, k_rope, latent, table, latent_rows(rows, pages, page_size, 512, 64), slots, {.first = 128});
 ROTARY_API Cache latent_rows(void* rows, std::int64_t pages, int page_size, int latent_dim, int rope_dim,
@@ -77,8 +77,9 @@ ROTARY_API Cache latent_rows(void* rows, std::int64_t pages, int page_size, int 
 // ---- Slots: where the tokens of a call go ----------------------------------------------------------
 
 // The page of token i (batch row * tokens + token) and its place there. Negative numbers are padding: the token's k and
-// v are not written. A slot, sequence or page that does not exist is SHAPE, or padding too with skip_missing; on a
-// device it is always padding. No two tokens of a call may have the same slot: it would hold a mixture of both.
+// v are not written. A slot, sequence or page that does not exist is SHAPE, or padding too with skip_missing (not for
+// rows and each_row); on a device it is always padding. No two tokens of a call may have the same slot: it would hold a
+// mixture of both.
 template <class Memory>
 struct SlotsIn {
   static constexpr std::int64_t no_first = std::numeric_limits<std::int64_t>::min();
@@ -113,7 +114,7 @@ struct SlotsIn {
   const std::int32_t* positions = nullptr;      // per token
   int sequences = 0;
   const std::int64_t* firsts = nullptr;  // per batch row
-  std::int64_t first = 0;                // for all batch rows; no_first with each_row, whose firsts may be null
+  std::int64_t first = 0;                // for all batch rows; no_first with each_row: null firsts are an error then
   bool by_row = false;                   // places follow from firsts or, if it is null, from first
   const std::int32_t* slot_int32 = nullptr;  // instead of slot, on the host
   bool skip_missing = false;
@@ -132,8 +133,9 @@ ROTARY_API void append(const ConstHeads& k, const ConstHeads& v, const Cache&, c
 
 // Rotates q in place, or into q_out (which may be q), rotates k into its slots, and copies v to its slots. The result
 // equals rotate, then append, bit for bit: k is rounded to its own type, then to the cache's; f32 heads are rounded
-// once. q and k may differ in heads, head_dim, strides and dtype; k and v in strides and dtype. `first` is of q: with
-// it, k must be the rotated elements alone.
+// once. q and k may differ in heads, head_dim, strides and dtype; k and v in strides and dtype. `first` applies to q;
+// if it is not 0, k must be the rotated elements alone. With latent rows, q's block must end its heads. A call that is
+// refused has written nothing.
 // Throws SHAPE (also a head_dim above 4096 where the cache's type is not k's), DTYPE, ALIAS, PAIRING, VALUE (k_scale,
 // v_scale, an unknown direction).
 ROTARY_API void rotate_append(const Heads& q, const ConstHeads& k, const ConstHeads& v, const Table&, const Cache&,
@@ -144,8 +146,8 @@ ROTARY_API void rotate_append(const ConstHeads& q, const Heads& q_out, const Con
 // ---- shift: tokens leave a cache, the others move up -----------------------------------------------
 
 // The sequences in a cache: token t of sequence s lies in its page t / page_size, at t % page_size. Sequences that move
-// must not share a page. A page that does not exist is SHAPE; its tokens do not move with skip_missing, nor on a
-// device. Sequences{}: every page is a sequence of page_size tokens.
+// must not share a page, which is not checked. A page that does not exist is SHAPE; with skip_missing, and on a device,
+// a token whose old or new page does not exist stays. Sequences{}: every page is a sequence of page_size tokens.
 template <class Memory>
 struct SequencesIn {
   // Contiguous caches: sequence s is page s, with lengths[s] tokens.
@@ -172,6 +174,7 @@ using Sequences = SequencesIn<Host>;
 //
 //   shift(k, v, between(f, drop, f, 0), keep, drop);
 //
+// With a cache, k and v are its two sides, of its type or, if that is same, of dtype; not for f8_e4m3 (DTYPE).
 // To change positions and no slots, call rotate(k, between(...)). k and v are [pages, page_size, heads, head_dim] with
 // any strides (bthd, bhtd); a contiguous cache has one page per batch row. v may differ in heads, head_dim, strides and
 // dtype, or have no elements.
@@ -182,5 +185,7 @@ ROTARY_API void shift(const Heads& k, const Heads& v, const Table&, std::int64_t
                       const RotateOptions& = {});
 ROTARY_API void shift(const Heads& k, const Heads& v, const Table&, std::int64_t keep, std::int64_t drop,
                       const Sequences&, const RotateOptions& = {});
+ROTARY_API void shift(const Cache&, DType dtype, const Table&, std::int64_t keep, std::int64_t drop,
+                      const Sequences& = {}, const RotateOptions& = {});
 
 }  // namespace rotary

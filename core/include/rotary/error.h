@@ -1,4 +1,5 @@
-// The one exception type of the library.
+// The exception that the library throws for bad input. Memory or threads that the system refuses are std::bad_alloc and
+// std::system_error.
 #pragma once
 
 #include <cstddef>

@@ -213,7 +213,7 @@ struct Frequencies {
 
 // inv_freq and attention_factor are within 1 ulp of the real-number formula. length is the length of the sequence, the
 // largest position + 1; 0: at most the trained length. Only scalings for which depends_on_length() is true use it; for
-// these, frequencies(rope) throws LENGTH.
+// these, frequencies(rope) throws LENGTH, and frequencies(rope, 0) means the trained length.
 // Throws PAIRING (unset or unknown), SCALING, SHAPE.
 ROTARY_API Frequencies frequencies(const Rope& rope);
 ROTARY_API Frequencies frequencies(const Rope& rope, std::int64_t length);

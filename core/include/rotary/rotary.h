@@ -53,7 +53,7 @@ struct InOut {
 };
 
 // Chooses the instruction set (targets.h) and reads the sizes of the machine's caches. Without this call the first
-// rotation of a process does it: it reads /sys/devices/system/cpu and allocates. Throws TARGET, as that rotation would.
+// table or rotation of a process does it: it reads /sys/devices/system/cpu and allocates. Throws TARGET, as they would.
 ROTARY_API void prepare();
 
 // Elements [first, first + table.rotary_dim()) of each head rotate; the others keep their bits (out of place, they are

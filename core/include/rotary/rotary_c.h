@@ -4,8 +4,8 @@
  *
  * Functions that can fail return a status: ROTARY_OK or a code; rotary_error() is the sentence. No exception leaves a
  * function, and nothing is printed. All functions may be called from several threads at a time. They may rotate by the
- * same table; assigning or borrowing needs it alone. Only the _make functions allocate memory, and rotary_table_assign
- * if a table grows; other functions that allocate say so.
+ * same table; assigning or borrowing needs it alone. Only the _make functions allocate memory, and a table where
+ * it grows, borrowed before, or has new frequencies of another kind; other functions that allocate say so.
  *
  * Constants of each kind have numbers of their own, so a constant of another kind is refused, and 0 is none of them.
  *
@@ -45,9 +45,9 @@ enum {
   ROTARY_PAIRING = 6,  /* a pairing that is unset or unknown */
   ROTARY_LENGTH = 7,   /* a length is needed and was not given */
   ROTARY_TARGET = 8,   /* an instruction set that is unknown or that this machine lacks */
-  ROTARY_VALUE = 18,   /* a number or a word outside its range, or a null pointer */
+  ROTARY_VALUE = 18,   /* a number or a word outside its range, or a null argument (null data is SHAPE) */
   ROTARY_CHECK = 27,   /* a check of this build's own results failed */
-  ROTARY_MEMORY = 28,  /* out of memory */
+  ROTARY_MEMORY = 28,  /* out of memory, or the system refused threads */
   ROTARY_INTERNAL = 29 /* a defect of this library */
 };
 /* "SHAPE", ...; "OK"; "unknown" for other values. Never null. */
@@ -63,8 +63,8 @@ ROTARY_C_API rotary_status rotary_self_test(void);
 ROTARY_C_API const char *rotary_target(void);
 /* Sets the instruction set of the whole process; "" restores the best. TARGET. */
 ROTARY_C_API rotary_status rotary_use_target(const char *name);
-/* Chooses the instruction set and reads the sizes of the machine's caches. Without this call the first rotation of a
- * process does it: it reads /sys/devices/system/cpu and allocates. TARGET. */
+/* Chooses the instruction set and reads the sizes of the machine's caches. Without this call the first table or
+ * rotation of a process does it: it reads /sys/devices/system/cpu and allocates. TARGET. */
 ROTARY_C_API rotary_status rotary_prepare(void);
 
 /* ---- a rope, as a model card describes it ----------------------------------------------------------------------- */
@@ -189,7 +189,7 @@ ROTARY_C_API void rotary_table_free(rotary_table *table);
 ROTARY_C_API rotary_status rotary_table_assign(rotary_table *table, const rotary_frequencies *frequencies,
                                                const rotary_positions *positions, int32_t angles, int32_t rounding);
 /* Computes the table that re-rotates keys: from keys that `from` rotated at from_positions to keys as `to` rotates them
- * at to_positions (table.h). Allocates memory only if there are more rows than before, or on the table's first call. On
+ * at to_positions (table.h). Allocates memory only where this table has not made as many rows of such ropes before. On
  * error the table is unchanged. As rotary_table_assign, and PAIRING. */
 ROTARY_C_API rotary_status rotary_table_between(rotary_table *table, const rotary_frequencies *from,
                                                 const rotary_positions *from_positions, const rotary_frequencies *to,
@@ -206,7 +206,7 @@ typedef struct rotary_rows {
   int32_t dtype; /* default ROTARY_F32 */
   const void* cos;
   const void* sin;
-  int64_t stride;
+  int64_t stride; /* at least head_rows * pairs; not read if there is one row */
   int64_t rows;
   int32_t pairs;
   int32_t pairing;
@@ -333,8 +333,8 @@ typedef struct rotary_cache {
   /* Where the tokens go. slots, or slots_int32: for each token, [batch, tokens], page * page_size + place in the page.
    * By page tables (flashinfer's): indices[indptr[batch_indices[i]] + token_positions[i] / page_size] is the page of
    * token i. Without these, token t of batch row b goes to place first + t of page b, or firsts[b] + t with firsts.
-   * Numbers below 0 are padding; a slot, sequence or page that does not exist is SHAPE, or padding with skip_missing.
-   */
+   * Numbers below 0 are padding; a slot, sequence or page that does not exist is SHAPE, or padding with skip_missing
+   * (not where first or firsts say the places). */
   const int64_t *slots;
   const int64_t *firsts;
   int64_t first;
@@ -355,9 +355,7 @@ typedef struct rotary_cache {
 } rotary_cache;
 ROTARY_C_API void rotary_cache_init(rotary_cache *cache, size_t size);
 /* Sets k, v, the sizes and the strides for a latent cache (MLA): rows [pages, page_size, latent_dim + rope_dim], in
- * each the latent, which is v, before the rotated key, k. rotary_shift takes the rows as k, with first = latent_dim.
- * SHAPE.
- */
+ * each the latent, which is v, before the rotated key, k. SHAPE. */
 ROTARY_C_API rotary_status rotary_latent_rows(rotary_cache* cache, void* rows, int64_t pages, int32_t page_size,
                                               int32_t latent_dim, int32_t rope_dim);
 
@@ -390,6 +388,11 @@ ROTARY_C_API void rotary_sequences_init(rotary_sequences* sequences, size_t size
 ROTARY_C_API rotary_status rotary_shift(const rotary_heads* k, const rotary_heads* v, const rotary_table* table,
                                         int64_t keep, int64_t drop, const rotary_sequences* sequences,
                                         const rotary_options* options);
+/* The same for both sides of a cache, of its type or, if that is ROTARY_CACHE_SAME, of dtype; its slots are not read.
+ * ROTARY_CACHE_F8_E4M3 is DTYPE. */
+ROTARY_C_API rotary_status rotary_shift_cache(const rotary_cache* cache, int32_t dtype, const rotary_table* table,
+                                              int64_t keep, int64_t drop, const rotary_sequences* sequences,
+                                              const rotary_options* options);
 
 #ifdef __cplusplus
 }

@@ -167,7 +167,7 @@ struct Rows {
   DType dtype = DType::f32;
   int pairs = 0;
   Pairing pairing = Pairing::unset;
-  std::int64_t stride = 0;  // in elements, not negative
+  std::int64_t stride = 0;  // in elements, at least head_rows * pairs; not read if there is one row
   std::int64_t rows = 0;
   Positions numbers;  // [batch, tokens], integers from 0 to rows - 1
   int head_rows = 1;  // a row is [head_rows, pairs]

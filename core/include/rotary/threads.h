@@ -9,7 +9,8 @@
 namespace rotary {
 
 // Runs body(context, begin, end) over disjoint ranges that cover [0, count) and returns when all are done.
-// Every function that can run in parallel takes a `const Executor&`, by default serial(), and uses it until it returns.
+// Every function that can run in parallel takes an executor, uses it until it returns, and without one does all work on
+// the caller's thread.
 //
 // To use a thread pool of your own, derive from Executor. run() calls body exactly once per range, on any threads (the
 // caller's too), several at a time. body does not throw, does not block and does not call run(). grain is the

@@ -133,9 +133,10 @@ struct Model {
 
 // The part of that path, or a part without layers if the model has none.
 ROTARY_API const ModelPart& part_of(const Model&, std::string_view path);
-// The first rope of a layer; null if the layer has none or does not exist. If no part has the path "", that path means
-// the first rope's part, which is the text of most models.
-ROTARY_API const ModelRope* rope_of_layer(const Model&, int layer, std::string_view part = {}) noexcept;
+// The first rope of a layer; null if the layer has none. If no part has the path "", that path means the first rope's
+// part, which is the text of most models. Throws ROPE (no such layer or part, as the layer behind the last one in which
+// an engine keeps the draft of DeepSeek-V3).
+ROTARY_API const ModelRope* rope_of_layer(const Model&, int layer, std::string_view part = {});
 // Indices of the part's layers that have no rope.
 ROTARY_API std::vector<int> layers_without_rope(const Model&, std::string_view part);
 // The types of the layers that use the rope, each once; empty if the part has no types.

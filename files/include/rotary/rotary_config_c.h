@@ -36,8 +36,8 @@ ROTARY_C_API const char *rotary_model_note(const rotary_model *model, int32_t no
 ROTARY_C_API const char *rotary_model_note_part(const rotary_model *model, int32_t note);
 ROTARY_C_API const char *rotary_model_note_kind(const rotary_model *model, int32_t note);
 /* The number of the first rope of a layer, from 0, in a part: "text_config", "vision_config"; null or "": the text of
- * most models. -1: the layer has no rope, or does not exist. */
-ROTARY_C_API int32_t rotary_model_rope_of_layer(const rotary_model *model, const char *part, int32_t layer);
+ * most models. -1: the layer has no rope; -2: there is no such layer or part, and rotary_error() says so. */
+ROTARY_C_API int32_t rotary_model_rope_of_layer(const rotary_model* model, int32_t layer, const char* part);
 
 /* One rope of a model; pointers are valid until the free. */
 typedef struct rotary_model_rope {
