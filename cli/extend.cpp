@@ -29,6 +29,7 @@ extend::Request request_of(const ExtendOptions& options) {
   request.name = options.source.config;
   request.config = config_text_at(options.source.config);
   request.options.pairing = options.source.pairing;
+  request.options.model_type = options.source.model_type;
   return request;
 }
 
@@ -134,6 +135,7 @@ void add_extend(Command& command) {
   command.option("--trained-length,--original-max-position-embeddings", options->request.trained_length);
   command.option("--rope", options->request.rope);
   command.option("--pairing", options->source.pairing, parse_pairing);
+  command.option("--model-type", options->source.model_type);
   command.option("--output", options->write);
   command.runs([options] { run(*options); });
 }

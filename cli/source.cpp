@@ -58,7 +58,10 @@ Model model_without_config(const Source& source, int head_dim) {
 // Messages name the program's options in place of the library's functions.
 CallerWords words_of_options() {
   return {.pairing = "--pairing",
+          .model_type = "--model-type",
           .give_pairing = "pass --pairing half, interleaved or interleaved_to_half",
+          .give_type = "pass --model-type NAME of a model that is known",
+          .give_base = "add --base B (10000 is usual)",
           .weights = "--weights FILE gives the checkpoint",
           .inv_freq = "--inv-freq FILE uses such values"};
 }
@@ -69,6 +72,7 @@ CallerWords words_of_options() {
 
 void add_rope_options(Command& command, Source& source) {
   command.option("--pairing", source.pairing, parse_pairing);
+  command.option("--model-type", source.model_type);
   command.option("--base,--rope-theta", source.base);
   command.option("--scaling", source.scaling, parse_scaling);
   command.option("--factor", source.factor);
@@ -116,16 +120,19 @@ void add_machine_options(Command& command, Machine& machine) {
 
 bool has_rope_options(const Source& source) {
   const bool files = !source.inv_freq.empty() || !source.weights.empty();
-  return files || source.pairing || source.scaling || source.base || source.head_dim || source.rotary_dim ||
-         source.first || source.names_rope() || source.length || source.factor || source.trained_length ||
-         source.attention_factor;
+  return files || source.pairing || !source.model_type.empty() || source.scaling || source.base || source.head_dim ||
+         source.rotary_dim || source.first || source.names_rope() || source.length || source.factor ||
+         source.trained_length || source.attention_factor;
 }
 
 // ---- their meaning -------------------------------------------------------------------------------
 
 Model read_model(const Source& source, int head_dim) {
-  const ConfigOptions options = {
-      .pairing = source.pairing, .sets_scaling = source.scaling.has_value(), .words = words_of_options()};
+  const ConfigOptions options = {.pairing = source.pairing,
+                                 .model_type = source.model_type,
+                                 .sets_base = source.base || !source.inv_freq.empty(),
+                                 .sets_scaling = source.scaling.has_value(),
+                                 .words = words_of_options()};
   Model model =
       source.config.empty() ? model_without_config(source, head_dim) : tools::read_config_at(source.config, options);
   apply_scaling_options(model, source);

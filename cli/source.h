@@ -23,6 +23,7 @@ class Command;
 // CONFIG.
 struct Source : Choice {
   std::optional<Pairing> pairing;
+  std::string model_type;  // in place of the config's
   std::optional<double> base;
   std::optional<int> head_dim;
   std::optional<int> rotary_dim;

@@ -396,8 +396,9 @@ bool is_diffusers(const Object& root) {
   return root.has("_class_name") || (root.has("_diffusers_version") && !root.has("model_type"));
 }
 
-void read_diffusers(Reading& reading, const Object& root) {
-  const std::string type = root.text("_class_name").value_or("");
+bool is_class_of_diffusers(std::string_view name) { return find_diffusers(name) != nullptr; }
+
+void read_diffusers(Reading& reading, const Object& root, const std::string& type) {
   reading.model.model_type = type;
   if (const std::string_view why = refusal(type); !why.empty()) {
     fail(Code::ROPE, "read_config", "a rope must be a rotation of q and k but ", type, ' ', why);
@@ -413,6 +414,10 @@ void read_diffusers(Reading& reading, const Object& root) {
     ++reading.parts;
   }
   if (reading.parts != 0) return;
+  if (type.ends_with("Pipeline")) {
+    fail(Code::MODEL_TYPE, "read_config", "a config must be a model's but this one is of the whole ", printable(type),
+         ": give the config.json in its folder transformer or unet");
+  }
   fail(Code::MODEL_TYPE, "read_config", "a config of diffusers must have a _class_name that is known but this one has ",
        type.empty() ? "none" : in_quotes(type), suggestion(type, diffusers_types()));
 }

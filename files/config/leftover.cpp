@@ -16,10 +16,24 @@ constexpr std::string_view words_beside_scalings =
     "alpha llama_4_scaling_beta max_position_embeddings mrope_interleaved mrope_interleaved_glm mrope_section "
     "partial_rotary_factor rope_parameters rope_scaling rope_theta rope_type rotary_dim type";
 
+constexpr const char* rope_positions[] = {"rope", "rotary", "yarn", "chatglm"};
+constexpr const char* scaling_parts[] = {"scal", "ntk", "yarn", "dynamic", "xpos"};
+
 // Keys that state the kind of positions.
 constexpr std::string_view position_words =
     "position_embedding_type position_embeddings_type positional_embedding_type position_encoding_type "
-    "position_embedding pos_emb pos_embed pe_type";
+    "position_embedding positional_embedding pos_emb pos_embed pe_type";
+
+// Switches of a rope in files of many makers.
+constexpr std::string_view rope_switches =
+    "rope rotary use_rope use_rotary use_rotary_pos_emb use_rotary_embedding rotary_position_embedding";
+
+// Whether a key that is false leaves a scaling out: "inference_rope_scaling", "ntk".
+bool names_scaling(std::string_view key) {
+  const std::string name = lower(key);
+  return std::any_of(std::begin(scaling_parts), std::end(scaling_parts),
+                     [&](const char* part) { return name.find(part) != name.npos; });
+}
 
 // Keys of a rope that one typing error would hide, because they contain only "rope" or not even that.
 constexpr std::string_view slippery =
@@ -53,7 +67,9 @@ bool says_other_positions(const std::string& key, const Json& value) {
   if (!is_listed(key, position_words)) return false;
   if (!value.is_string()) return value.is_null();
   const std::string text = lower(value.get_ref<const std::string&>());
-  return text.find("rope") == std::string::npos && text.find("rotary") == std::string::npos;
+  // TensorRT-LLM has "yarn" and "chatglm" for ropes too.
+  return std::none_of(std::begin(rope_positions), std::end(rope_positions),
+                      [&](const char* word) { return text.find(word) != std::string::npos; });
 }
 
 // Whether the words differ by one letter: changed, added, removed, or swapped with the next.
@@ -102,6 +118,7 @@ class Leftovers {
       if (names_labels(key) || ledger_.whole(json, key) || (enclosing.of_modules && key.find('.') != std::string::npos))
         continue;
       const bool rope = enclosing.in_rope || names_rope(key);
+      if (rope && says_nothing(item.value())) continue;
       if (rope && is_not_finite(item.value())) refuse_number(where, item.value());
       if (rope && !ledger_.was_read(json, key) && !is_harmless(key, item.value()))
         refuse(key, path, item.value(), advice_on(key, json, path));
@@ -120,7 +137,7 @@ class Leftovers {
   }
 
   static bool is_harmless(const std::string& key, const Json& value) {
-    return is_harmless_key(key, value == false) || (value.is_null() && is_scaling_word(key)) ||
+    return is_harmless_key(key, value == false) || (value == false && names_scaling(key)) ||
            says_other_positions(key, value);
   }
 
@@ -143,7 +160,7 @@ class Leftovers {
 bool names_rope(std::string_view key) {
   constexpr std::string_view exact =
       "positional_embedding_type position_encoding_type inv_freq beta_fast beta_slow attn_factor extrapolation_factor "
-      "rotate_every_two truncate";
+      "rotate_every_two truncate position_embedding_base seq_len_interpolation_factor";
   const std::string name = lower(key);
   if (is_listed(name, exact)) return true;
   for (const char* word : {"rotary", "yarn", "ntk", "theta", "mscale", "freq_base"}) {
@@ -162,6 +179,39 @@ bool names_rope(std::string_view key) {
   }
   return false;
 }
+
+bool says_nothing(const Json& value) {
+  if (value.is_null()) return true;
+  if (!value.is_object()) return false;
+  return std::all_of(value.items().begin(), value.items().end(), [](const auto& item) {
+    return item.value().is_null() || (is_listed(item.key(), "type rope_type") && item.value().is_string() &&
+                                      published_type(item.value().template get<std::string>()) == "default");
+  });
+}
+
+namespace {
+
+// The first key that states positions, rotary ones or others, as a word; "" if there is none.
+std::string states_positions(const Object& keys, bool rotary) {
+  for (const std::string_view word : words(position_words)) {
+    const std::string key(word);
+    const Json* found = keys.peek(key);
+    if (found != nullptr && found->is_string() && says_other_positions(key, *found) != rotary) return key;
+  }
+  return "";
+}
+
+}  // namespace
+
+std::string switched_off_by(const Object& keys) {
+  for (const std::string_view key : words(rope_switches)) {
+    const Json* found = keys.peek(key);
+    if (found != nullptr && *found == false) return std::string(key);
+  }
+  return states_positions(keys, false);
+}
+
+bool states_rope_positions(const Object& keys) { return !states_positions(keys, true).empty(); }
 
 void check_positions(const Part& part) {
   const Object& keys = part.keys;

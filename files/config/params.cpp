@@ -233,15 +233,23 @@ void read_gpt_oss(const Part& part) {
   add(part, std::move(model), layers, 0);
 }
 
+// Meta's files have multiple_of, from which the feed-forward width follows; Mistral's have hidden_dim.
+bool is_meta(const Object& keys) {
+  return keys.has("multiple_of") || keys.has("use_scaled_rope") || keys.has("ffn_dim_multiplier");
+}
+
 }  // namespace
 
+// dim, n_layers and n_heads stand in other files too: DistilBERT's of 2019 with hidden_dim, Falcon-Perception's
+// model_args with norm_eps.
 bool is_params(const Object& keys) {
-  return is_gpt_oss(keys) || (!names_model(keys) && keys.has("dim") && keys.has("n_layers") && keys.has("n_heads"));
+  if (is_gpt_oss(keys)) return true;
+  if (names_model(keys) || !keys.has("dim") || !keys.has("n_layers") || !keys.has("n_heads")) return false;
+  return keys.has("n_dense_layers") || (keys.has("norm_eps") && (keys.has("hidden_dim") || is_meta(keys)));
 }
 
 void read_params(Reading& reading, const Object& keys) {
-  // Meta's files have multiple_of, from which the feed-forward width follows; Mistral's have hidden_dim.
-  const bool meta = keys.has("multiple_of") || keys.has("use_scaled_rope") || keys.has("ffn_dim_multiplier");
+  const bool meta = is_meta(keys);
   const bool gpt_oss = is_gpt_oss(keys);
   if (!gpt_oss && keys.has("n_dense_layers")) {
     fail(

@@ -15,7 +15,8 @@ constexpr std::size_t max_ropes = 256;
 bool scaled(const RopeKeys& rope) { return rope.type != "default" && rope.type != "axial"; }
 
 constexpr Names generic_partial_keys =
-    "partial_rotary_factor rotary_pct rope_pct rotary_percent rope_percent rope_percentage rotary_emb_fraction";
+    "partial_rotary_factor rotary_pct rope_pct rotary_percent rope_percent rope_percentage rotary_percentage "
+    "rotary_emb_fraction";
 
 // The part's key of the fraction; "" if it has none.
 std::string top_partial_key(const Part& part) {
@@ -30,7 +31,8 @@ std::string top_partial_key(const Part& part) {
 std::optional<int> absolute_dim(const Part& part, const HeadShape& heads) {
   if (const auto own = part.family.quirk->rotary_dim) return own(part, heads);
   const int block = heads.block;
-  const std::string key(part.known ? part.family.dim_key : "rotary_dim");
+  const std::string key = part.known ? std::string(part.family.dim_key)
+                                     : word_for(part, "rotary_dim rotary_embedding_dim");  // the second: TensorRT-LLM
   if (key.empty()) return std::nullopt;
   const auto dim = read_whole(
       part,
@@ -39,6 +41,14 @@ std::optional<int> absolute_dim(const Part& part, const HeadShape& heads) {
   if (*dim % 2 != 0) part.keys.refuse(key, "must be even");
   if (*dim > block) part.keys.refuse(key, "must be at most the head's ", block, " elements");
   return dim;
+}
+
+// For a family that reads the fraction: an absolute width beside it that differs has no effect.
+void note_other_dim(const Part& part, int rotating) {
+  const auto dim = part.keys.number(part.family.dim_key);
+  if (!dim || *dim == rotating) return;
+  part.note(NoteKind::unread, part.family.dim_key, ' ', spelled(*dim), " is not read: ", part.family.partial_key,
+            " decides for ", part.name(), ", ", rotating, " elements");
 }
 
 // Records the origin of rotary_dim. counts: whether a fraction has an effect.
@@ -67,16 +77,23 @@ void set_width(const Part& part, const HeadShape& heads, RopeKeys& keys, Rope& r
     keys.partial = part.keys.number(key);
     keys.partial_from = from_key(part.keys, key);
   }
+  const bool reads_fraction = scaled(keys) || part.family.reads_partial;
   const bool given = keys.partial && fraction != Fraction::nothing;
-  if (!given) {
+  if (!given || (!reads_fraction && !part.family.dim_key.empty())) {
+    const std::optional<double> unread = given ? keys.partial : std::nullopt;
     keys.partial = part.family.partial;
     if (const auto dim = absolute_dim(part, heads)) {
       keys.partial = 1;
       rope.rotary_dim = *dim;
+      if (unread && static_cast<int>(heads.block * *unread) != *dim) {
+        part.note(NoteKind::unread, part.family.partial_key, ' ', spelled(*unread),
+                  " has no effect: ", part.family.dim_key, " decides for ", part.name(), ", which is ", *dim);
+      }
       return;
     }
+    keys.partial = unread ? unread : keys.partial;
   } else if (!part.family.dim_key.empty()) {
-    part.keys.mark(part.family.dim_key);
+    note_other_dim(part, static_cast<int>(heads.block * *keys.partial));
   }
   const double partial = *keys.partial;
   const std::string partial_path = part.keys.path_of(part.family.partial_key);
@@ -87,7 +104,7 @@ void set_width(const Part& part, const HeadShape& heads, RopeKeys& keys, Rope& r
     part.note(NoteKind::model_default, part.family.partial_key, " is not given: ", spelled(partial),
               ", the default of ", part.name());
   }
-  const bool counts = scaled(keys) || part.family.reads_partial;
+  const bool counts = reads_fraction;
   record_width(part, heads, keys, counts && keys.type != "proportional");
   if (keys.type == "proportional") {
     rope.rotary_dim = heads.block;
@@ -137,16 +154,18 @@ void mark_what_agrees(const Part& part, const RopeKeys& rope, const Rope& model,
   mark("rotary_dim rope_dim attn_rotary_emb", equals(model.rotary_dim));
   mark("rope_position_scale rope_condense_ratio rope_ratio rotary_scaling_factor rope_scaling_factor", equals(1));
   mark("rope_interleaved rope_interleave rope_traditional rotary_interleaved rotary_emb_interleaved",
-       equals(part.family.pairing != Pairing::half));
+       equals((part.known ? part.family.pairing : model.pairing) != Pairing::half));
   mark("rope_type", [&](const Json& value) {  // moved out of the object
     return value.is_string() && published_type(value.get<std::string>()) == rope.type;
   });
-  mark("rotary use_rope use_rotary use_rotary_pos_emb", equals(true));
+  mark("rope rotary use_rope use_rotary use_rotary_pos_emb use_rotary_embedding rotary_position_embedding",
+       equals(true));
 }
 
 Pairing pairing_of(const Part& part) {
   Pairing pairing = part.family.pairing;
   part.by_default("pairing");
+  if (!part.known) part.record("pairing", "position_embedding_type");  // which names it, or an option does
   if (part.family.mla.rope != 0 && !is_mla(part)) {
     pairing = Pairing::half;
     part.record("pairing", "use_mla");
@@ -197,17 +216,20 @@ std::string written(const RopeKeys& rope) {
   return rope.type + keys.dump();
 }
 
-// LongChat: positions / rope_condense_ratio, which is linear scaling.
+// A number that divides the positions, which is linear scaling: LongChat, ChatGLM2-6B-32K, NeMo.
 Scaling condensed(const Part& part) {
-  constexpr const char* key = "rope_condense_ratio";
+  const std::string key = part.known ? std::string(part.family.divisor_key)
+                                     : word_for(part, "rope_condense_ratio seq_len_interpolation_factor");
   const auto ratio = part.keys.number(key);
   if (!ratio || *ratio == 1) return Unscaled{};
   if (!(*ratio >= 1 && *ratio <= max_factor)) part.keys.refuse(key, "must be from 1 to ", spelled(max_factor));
   part.record("scaling", key);
   part.record("scaling.factor", key);
   part.derived("attention_factor", "1 for linear");
-  part.note(NoteKind::scaling, key, " divides the positions where FastChat runs the model, and it was trained ",
-            "so; transformers does not read it");
+  part.note(NoteKind::scaling, key, " divides the positions",
+            (key == "rope_condense_ratio" ? " where FastChat runs the model, and it was trained so; transformers does "
+                                            "not read it"
+                                          : ", as the code of the model has it"));
   return Linear{.factor = *ratio};
 }
 
@@ -234,7 +256,11 @@ class PartReader {
     set_softmax_factors(part_, ropes_);
     note_reach(part_, ropes_, part_of(part_.reading.model, part_.path).context);
     if (!ropes_.empty()) read_query_scale(part_, scaling_, ropes_.front().rope.scaling, layers_.size(), without);
-    for (ModelRope& rope : ropes_) part_.reading.model.ropes.push_back(std::move(rope));
+    const auto blocks = part_.family.quirk->blocks;
+    for (const ModelRope& rope : ropes_) {
+      for (ModelRope& block : blocks ? blocks(part_, rope) : std::vector{rope})
+        part_.reading.model.ropes.push_back(std::move(block));
+    }
     part_.keys.length("original_max_position_embeddings", max_length);
     for (const std::string_view key : part_.family.harmless) ignore(key);
     if (!part_.family.remark.text.empty()) part_.note(NoteKind::model, part_.family.remark.text);
@@ -284,6 +310,7 @@ class PartReader {
     for (const char* key : {"rope_theta", "rope_scaling", "rope_parameters"}) ignore(key);
     for (const std::string_view key : part_.family.base_key) ignore(key.substr(0, key.find('.')));
     if (!part_.family.partial_key.empty()) ignore(part_.family.partial_key);
+    part_.keys.mark(switched_off_by(part_.keys));
     head_shape(part_, Layer{});
   }
 
@@ -321,12 +348,12 @@ class PartReader {
     const Quirk& quirk = *part_.family.quirk;
     if (quirk.rope != nullptr) quirk.rope(part_, model);
     if (part_.family.learned.what != Learns::nothing) start_learned(part_, part_.family.learned, model);
-    if (part_.known) mark_what_agrees(part_, keys, model.rope, heads);
+    mark_what_agrees(part_, keys, model.rope, heads);
     model.rope.scaling = read_scaling(part_, keys, model.rope.rotary_dim / 2);
     if (std::holds_alternative<Unscaled>(model.rope.scaling)) model.rope.scaling = condensed(part_);
     set_mrope_axes(part_, keys.scaling, model);
-    if (!keys.scaling && model.rope.inv_freq.empty() && !part_.keys.has("rope_condense_ratio") &&
-        !part_.reading.options.sets_scaling) {
+    if (!keys.scaling && model.rope.inv_freq.empty() && std::holds_alternative<Unscaled>(model.rope.scaling) &&
+        !part_.keys.has("rope_condense_ratio") && !part_.reading.options.sets_scaling) {
       part_.note(NoteKind::scaling, "no rope_scaling or rope_parameters apply: the rope is not scaled");
     }
     const auto same = std::make_tuple(written(keys), model.heads, model.kv_heads, model.rope.head_dim, model.first,

@@ -240,6 +240,14 @@ class RopeSource {
       for (const std::string_view key : words(generic_base_keys)) {
         if (const auto base = given(key)) return *base;
       }
+      // Moshi's base; elsewhere max_period is not a rope's.
+      if (const auto base = states_rope_positions(keys) ? given("max_period") : std::nullopt) return *base;
+      part_.note(NoteKind::warning, "no base (rope_theta) is given: 10000 is taken, the usual one, which need not be ",
+                 "this model's");
+      part_.by_default("base");
+      return family.base;
+    } else if (const auto mlc = given("position_embedding_base")) {
+      return *mlc;
     } else if (sliding && family.sliding_base != 0) {
       const auto base = family.sliding_base_key.empty() ? std::nullopt : given(family.sliding_base_key);
       if (!base) take_base(family.sliding_base, "the sliding layers' default of");

@@ -10,12 +10,12 @@ constexpr Names context_keys =
     "max_position_embeddings n_positions max_sequence_length seq_length max_seq_len model_max_length max_context";
 constexpr Names layer_keys =
     "num_hidden_layers n_layer n_layers num_layers depth encoder_layers layers num_transformer_layers "
-    "decoder_num_hidden_layers";
+    "decoder_num_hidden_layers layers_num";
 constexpr Names head_keys =
     "num_attention_heads n_head n_heads num_heads encoder_attention_heads heads decoder_num_attention_heads "
-    "attention_heads";
+    "attention_heads heads_num";
 constexpr Names kv_keys =
-    "num_key_value_heads num_kv_heads n_head_kv n_kv_heads num_query_groups num_attention_groups "
+    "num_key_value_heads num_kv_heads n_head_kv n_kv_heads num_query_groups n_query_groups num_attention_groups "
     "decoder_num_key_value_heads";
 constexpr Names head_dim_keys = "head_dim attention_head_dim kv_channels head_size hidden_size_per_head";
 

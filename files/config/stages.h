@@ -120,9 +120,12 @@ void set_mrope_axes(const Part&, const std::optional<Object>& keys, ModelRope&);
 // interleaved_axes() for that many pairs. The frameworks fill the axes by position: sections need not sum to the pairs.
 std::vector<std::uint8_t> interleaved_by(std::vector<int> sections, int pairs);  // config/vision.cpp
 bool is_diffusers(const Object&);                                                // names a class of diffusers
-void read_diffusers(Reading&, const Object&);                                    // config/diffusers.cpp
+bool is_class_of_diffusers(std::string_view);                                    // that is known
+void read_diffusers(Reading&, const Object&, const std::string& class_name);     // config/diffusers.cpp
 bool is_params(const Object&);                     // Mistral's or Meta's params.json
 void read_params(Reading&, const Object&);         // config/params.cpp
+// Throws MODEL_TYPE for a JSON file that people give in place of a model's config, with what it is.
+void refuse_other_files(const Object& root);  // config/other_files.cpp
 
 // ---- notes (config/notes.cpp) ----
 // Notes that the part's attention scales its scores by values of the rope, if it does. ropes: those of the part.
@@ -145,6 +148,12 @@ void read_query_scale_without_rope(const Part&);
 // Marks a key that is understood and not used, and the known keys in it, so that an unknown key there stays an error.
 void ignore_known(const Object&, const std::string& key);
 bool names_rope(std::string_view key);
+// Whether the value of a rope key says nothing: null, {}, or an object whose only value is the type default.
+bool says_nothing(const Json& value);
+// The key by which the file says that its layers have no rope: a switch that is false, or another kind of positions. ""
+// if there is none. For a model_type that is not known.
+std::string switched_off_by(const Object&);
+bool states_rope_positions(const Object&);  // whether a key states that the positions are rotary: "rope"
 // For a part with ropes: notes keys that name another kind of positions, and refuses ALiBi.
 void check_positions(const Part&);
 // Throws CONFIG_KEY for the first rope key below root that nothing read.

@@ -156,16 +156,23 @@ void set_mrope_axes(const Part& part, const std::optional<Object>& keys, ModelRo
   for (const auto& [key, layout] : {std::pair("interleaved", Axes::interleaved),
                                     {"mrope_interleaved", Axes::interleaved},
                                     {"mrope_interleaved_glm", Axes::glm}}) {
-    if ((axes == Axes::one && part.known) || !keys || !keys->has(key)) continue;
+    if (!keys || !keys->has(key) || (part.known && axes == Axes::one && !keys->has("mrope_section"))) continue;
     const bool on = keys->boolean(key, false);
     if (on) declared = layout;
-    if (part.known && axes != Axes::openpangu && on != (axes == layout)) {
+    if (axes != Axes::one && axes != Axes::openpangu && on != (axes == layout)) {
       part.note(NoteKind::unread, keys->path_of(key), " has no effect: transformers lays the axes of ", part.name(),
                 " out by its own rule");
     }
   }
-  if ((!part.known && keys && keys->has("mrope_section")) || (axes == Axes::openpangu && declared != Axes::interleaved))
+  if (axes == Axes::one && keys && keys->has("mrope_section")) {
     axes = declared;
+    if (part.known) {
+      part.note(NoteKind::axes, "mrope_section in a ", part.name(),
+                ": M-RoPE, as vLLM and SGLang read it in every model; transformers gives all pairs one position (text ",
+                "tokens agree)");
+    }
+  }
+  if (axes == Axes::openpangu && declared != Axes::interleaved) axes = declared;
   if (keys && keys->text("rope_type").value_or(keys->text("type").value_or("")) == "video_rope") axes = Axes::bailing;
   if (axes == Axes::one) return;
   const int pairs = rope.rotary_dim / 2;

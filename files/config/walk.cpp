@@ -25,10 +25,14 @@ std::string join(const std::string& path, const std::string& key) {
   return path.empty() ? printable(key) : path + "." + printable(key);
 }
 
+// An object that holds the keys of the whole model, whose model_type stands above it: MLC's, speculators'.
+bool is_whole_model(std::string_view key) { return key == "model_config" || key == "transformer_layer_config"; }
+
 // The kind of sub-config that a key names. Text comes first, so that rope 0 is the language model's.
 enum class Modality : std::uint8_t { text, other, vision, audio };
 Modality modality_of(std::string_view key) {
-  if (contains(key, "text") || contains(key, "llm") || contains(key, "language") || key == "thinker_config") {
+  if (contains(key, "text") || contains(key, "llm") || contains(key, "language") || key == "thinker_config" ||
+      is_whole_model(key)) {
     return Modality::text;
   }
   if (contains(key, "vision") || contains(key, "visual")) return Modality::vision;
@@ -42,16 +46,25 @@ bool has_any(const Object& keys, std::initializer_list<const char*> names) {
 // Layers and heads of its own: a model, not only a container of models.
 bool is_model(const Object& keys) {
   return has_any(keys, {"num_hidden_layers", "n_layer", "n_layers", "num_layers", "depth", "encoder_layers",
-                        "decoder_num_hidden_layers"}) &&
+                        "decoder_num_hidden_layers", "layers_num"}) &&
          has_any(keys, {"num_attention_heads", "n_head", "n_heads", "num_heads", "encoder_attention_heads",
-                        "decoder_num_attention_heads"});
+                        "decoder_num_attention_heads", "heads_num"});
 }
 
-bool has_rope_keys(const Object& keys) {
-  for (const auto& item : keys.json().items()) {
-    if (names_rope(item.key())) return true;
+// Whether a rope key that says something stands in the object or below it.
+bool has_rope_keys(const Json& json) {
+  for (const auto& item : json.items()) {
+    const Json& value = item.value();
+    if (item.key() == "quantization_config" || says_nothing(value)) continue;
+    if (names_rope(item.key()) || (value.is_object() && has_rope_keys(value))) return true;
   }
   return false;
+}
+
+// TensorRT-LLM's checkpoints name the pairing in position_embedding_type.
+Pairing named_pairing(const Object& keys) {
+  const std::string word = string_of(keys.json(), "position_embedding_type");
+  return word == "rope_gpt_neox" ? Pairing::half : word == "rope_gptj" ? Pairing::interleaved : Pairing::unset;
 }
 
 // ": did you mean llama?", where the name of a known model is near.
@@ -62,6 +75,17 @@ std::string suggested_type(const std::string& type) {
   }
   for (const std::string_view parent : types_with_children()) known.push_back(parent);
   return suggestion(type, known);
+}
+
+// The first text of architectures, else a class that auto_map names, without its module; "" if there is none.
+std::string class_of(const Object& root) {
+  const Json* found = root.peek("architectures");
+  if (found != nullptr && found->is_array() && !found->empty() && found->front().is_string()) return found->front();
+  const Json* map = root.peek("auto_map");
+  const std::string first = map == nullptr || !map->is_object() || map->empty() || !map->front().is_string()
+                                ? ""
+                                : map->front().get<std::string>();
+  return first.substr(first.rfind('.') + 1);
 }
 
 const Family* first_family(std::initializer_list<std::string> types, bool vision_only) {
@@ -112,8 +136,9 @@ class Walk {
 
   void visit(const Node& node) {
     const Family* family = family_of(node);
-    if (family != nullptr && node.root() && family->type != node.type && has_child(node, "text_config")) {
-      leave_text_to(node, "text_config");
+    const char* below = family != nullptr && node.root() ? text_below(node, *family) : nullptr;
+    if (below != nullptr) {
+      leave_text_to(node, below);
     } else if (family != nullptr && !only_named(node, *family)) {
       read(node, *family, true);
     } else if (family != nullptr) {
@@ -129,6 +154,15 @@ class Walk {
   }
 
  private:
+  // The sub-config that describes the root's text model: text_config of a wrapper, or one that alone has its layers.
+  static const char* text_below(const Node& root, const Family& family) {
+    if (family.type != root.type && has_child(root, "text_config")) return "text_config";
+    for (const char* key : {"model_config", "transformer_layer_config", "llm_cfg"}) {
+      if (!is_model(root.keys) && has_child(root, key) && is_model(*root.keys.object(key))) return key;
+    }
+    return nullptr;
+  }
+
   static bool has_child(const Node& node, const char* key) {
     const Json* found = node.keys.peek(key);
     return found != nullptr && found->is_object() && !found->empty();
@@ -178,8 +212,8 @@ class Walk {
       return reading_.note_no_rope(node.path, node.type + ' ' + why);
     }
     const bool model = is_model(node.keys);
-    const bool asks =
-        model && (node.modality() == Modality::text || (reading_.options.pairing && has_rope_keys(node.keys)));
+    const bool rope_keys = has_rope_keys(node.keys.json()) || states_rope_positions(node.keys);
+    const bool asks = model && (node.modality() == Modality::text || (reading_.options.pairing && rope_keys));
     const std::string what = node.type.empty() ? "no model_type" : "model_type " + in_quotes(node.type);
     if (!asks) {
       if (model && !node.root()) {
@@ -189,16 +223,46 @@ class Walk {
       if (!model) leave_to_children(node);
       return;
     }
-    if (!reading_.options.pairing) {
-      fail(Code::MODEL_TYPE, "read_config", "the pairing of every model_type must be known but ",
-           node.root() ? "this file has " : node.path + " has ", what,
-           (node.type.empty() ? "" : ", which is not known"), ", and no pairing is given",
-           with_advice(suggested_type(node.type), reading_.options.words.give_pairing));
+    if (const std::string key = switched_off_by(node.keys); !key.empty()) {
+      ++reading_.parts;
+      node.keys.mark(key);
+      ignore_rope_keys(node.keys);
+      return reading_.note_no_rope(node.path, key + " is " + shown(*node.keys.peek(key)));
+    }
+    Family family = unknown_;
+    family.pairing = named_pairing(node.keys);
+    if (!reading_.options.pairing && family.pairing == Pairing::unset) refuse_unknown(node, what, rope_keys);
+    if (!rope_keys && !reading_.options.sets_base) {
+      fail(Code::MODEL_TYPE, "read_config", "a file of a model_type that is not known must have a rope key but ",
+           node.root() ? "this one" : node.path, " has none, as the files of models without a rope",
+           with_advice("", reading_.options.words.give_base));
     }
     reading_.note(NoteKind::chosen, node.path,
-                  (node.type.empty() ? "no model_type is given" : what + " is not known") +
-                      ": the pairing given decides, and the generic keys are read");
-    read(node, unknown_, false);
+                  (node.type.empty() ? "no model_type is given" : what + " is not known") + ": the pairing " +
+                      (reading_.options.pairing ? "given decides" : "stands in position_embedding_type") +
+                      ", and the generic keys are read");
+    read(node, family, false);
+  }
+
+  static bool resembles_params(const Object& keys) {
+    return keys.has("dim") && keys.has("n_layers") && keys.has("n_heads");
+  }
+
+  [[noreturn]] void refuse_unknown(const Node& node, const std::string& what, bool rope_keys) const {
+    const CallerWords& words = reading_.options.words;
+    const std::string name = node.root() ? class_of(node.keys) : "";
+    std::string type = words.give_type;
+    if (const auto of_class = type_of_class(name); !type.empty() && !of_class.empty())
+      type += ": " + name + " is a class of " + std::string(of_class);
+    std::string pairing = words.give_pairing;
+    if (!pairing.empty() && !rope_keys) pairing += ", and " + words.give_base + ", if the model has a rope";
+    const std::string advice = type + (type.empty() || pairing.empty() ? "" : "; or ") + pairing;
+    fail(Code::MODEL_TYPE, "read_config", "the pairing of every model_type must be known but ",
+         node.root() ? "this file has " : node.path + " has ", what, (node.type.empty() ? "" : ", which is not known"),
+         ", and no pairing is given", (rope_keys ? "" : ", and no rope key stands in it"),
+         (!resembles_params(node.keys) ? ""
+                                       : ", and it lacks norm_eps, or hidden_dim and multiple_of, of a params.json"),
+         with_advice(suggested_type(node.type), advice));
   }
 
   void read_without_rope(const Node& node) {
@@ -273,6 +337,7 @@ class Walk {
       return std::string(child->type);
     }
     if (!type.empty()) return type;
+    if (is_whole_model(key)) return parent;
     type = child_type(parent, key);
     if (!type.empty())
       reading_.note(NoteKind::model_default, keys.path(),
@@ -281,18 +346,56 @@ class Walk {
   }
 
   Reading& reading_;
-  Family unknown_ = {.type = "", .reads_partial = true};
+  const Family unknown_ = {.type = "", .reads_partial = true, .scaling_key = "rotary_scaling"};
 };
 
-std::string meant_type(Reading& reading, const Object& root, const std::string& type) {
-  const Json* found = root.peek("architectures");
-  if (found == nullptr || !found->is_array() || found->empty() || !found->front().is_string()) return type;
-  const auto& architecture = found->front().get_ref<const std::string&>();
-  const std::string meant(files::meant_type(type, architecture));
-  if (meant.empty()) return type;
+// The row of models.json that identifies a file with this model_type by other values of it.
+const Misnamed* identify(const Object& root, const std::string& type) {
+  for (const Misnamed& row : misnamed()) {
+    const Json* found = row.key.empty() ? nullptr : root.peek(row.key);
+    const std::string text = found != nullptr && found->is_string() ? lower(found->get<std::string>()) : "";
+    if (row.type == type && (row.architecture.empty() || row.architecture == class_of(root)) &&
+        (row.key.empty() || found != nullptr) && contains(text, row.text)) {
+      return &row;
+    }
+  }
+  return nullptr;
+}
+
+// The model_type that the file states, or that its class or another key states.
+std::string stated_type(Reading& reading, const Object& root) {
+  std::string type = root.text("model_type").value_or("");
+  if (type.empty() && identify(root, type) == nullptr) {
+    type = type_of_class(class_of(root));
+    if (!type.empty())
+      reading.note(NoteKind::read_as, "", "model_type is not given: " + class_of(root) + " is a class of " + type);
+  }
+  const Misnamed* meant = identify(root, type);
+  if (meant == nullptr) return type;
   reading.note(NoteKind::read_as, "",
-               "model_type " + in_quotes(type) + " of architecture " + architecture + " is read as " + meant);
-  return meant;
+               (type.empty() ? "a file without model_type" : "model_type " + in_quotes(type)) +
+                   (meant->key.empty() ? " of architecture " + std::string(meant->architecture)
+                                       : " with " + std::string(meant->key)) +
+                   " is read as " + std::string(meant->family));
+  return std::string(meant->family);
+}
+
+// The model_type of the options, else the file's.
+std::string type_of_file(Reading& reading, const Object& root) {
+  const std::string& given = reading.options.model_type;
+  if (given.empty()) return stated_type(reading, root);
+  if (!is_known_type(given)) {
+    fail(Code::MODEL_TYPE, "read_config", reading.options.words.model_type,
+         " must be a model_type that is known but got ", in_quotes(given), suggested_type(given));
+  }
+  const std::string own = root.text(root.has("_class_name") ? "_class_name" : "model_type").value_or("");
+  if (own != given) {
+    reading.note(
+        NoteKind::chosen, "",
+        "the model_type given, " + given +
+            (own.empty() ? ", stands for the file, which has none" : ", overrides " + in_quotes(own) + " of the file"));
+  }
+  return given;
 }
 
 // Throws SCALING where the base grows with the power r / (r - 2) and r is 2.
@@ -319,22 +422,23 @@ Reading read_json(const Json& json, const ConfigOptions& options) {
   }
   Reading reading{options, &json};
   const Object root(json, "", reading.ledger);
-  if (is_diffusers(root)) {
-    read_diffusers(reading, root);
-  } else if (is_params(root)) {
+  refuse_other_files(root);
+  const std::string& given = options.model_type;
+  if (given.empty() && is_params(root)) {
     read_params(reading, root);
+  } else if (given.empty() ? is_diffusers(root) : is_class_of_diffusers(given)) {
+    read_diffusers(reading, root, given.empty() ? root.text("_class_name").value_or("") : type_of_file(reading, root));
   } else {
-    const auto type = root.text("model_type");
-    reading.model.model_type = meant_type(reading, root, type.value_or(""));
-    Walk(reading).visit(Node{root, "", "", reading.model.model_type, ""});
-    if (reading.parts == 0 && !known_without_rope(reading.model.model_type)) {
-      fail(type ? Code::MODEL_TYPE : Code::CONFIG_MISSING, "read_config",
+    const std::string type = reading.model.model_type = type_of_file(reading, root);
+    Walk(reading).visit(Node{root, "", "", type, ""});
+    if (reading.parts == 0 && !known_without_rope(type)) {
+      fail(type.empty() ? Code::CONFIG_MISSING : Code::MODEL_TYPE, "read_config",
            "a config must describe a model that is known but this one has ",
-           (type ? "model_type " + in_quotes(*type) +
-                       " and no layers and heads (num_hidden_layers, "
-                       "num_attention_heads) or known sub-config" +
-                       suggested_type(*type)
-                 : std::string("neither model_type nor num_hidden_layers and num_attention_heads")));
+           (type.empty() ? std::string("neither model_type nor num_hidden_layers and num_attention_heads")
+                         : "model_type " + in_quotes(type) +
+                               " and no layers and heads (num_hidden_layers, "
+                               "num_attention_heads) or known sub-config" +
+                               suggested_type(type)));
     }
   }
   refuse_unread_keys(reading, json);

@@ -359,6 +359,7 @@ class GgufReader {
       const auto at = static_cast<std::size_t>(i);
       GgufLayer layer{heads[at], kv_heads[at], windows[at], true};
       layer.has_rope = layer.heads > 0 && layer.kv_heads > 0 && rotates(i, layer.window);
+      layer.window = layer.window && windows_turn_otherwise();
       layers_.push_back(layer);
     }
     note_gaps();
@@ -366,13 +367,17 @@ class GgufReader {
 
   bool has_window() const { return keys_.number("attention.sliding_window").value_or(0) > 0; }
 
+  // Whether the layers with a sliding window have a rope that differs from the other layers'.
+  bool windows_turn_otherwise() const {
+    return arch_.quirk == GgufQuirk::window_plain || arch_.quirk == GgufQuirk::window_after ||
+           keys_.has("rope.freq_base_swa") || keys_.has("rope.dimension_count_swa");
+  }
+
   // Which layers have a sliding window; all false if that does not matter to the rope.
   std::vector<bool> window_layers(int count) {
     std::vector<bool> windows(static_cast<std::size_t>(count), false);
-    const bool matters = arch_.quirk == GgufQuirk::window_only || arch_.quirk == GgufQuirk::window_plain ||
-                         arch_.quirk == GgufQuirk::window_after || keys_.has("rope.freq_base_swa") ||
-                         keys_.has("rope.dimension_count_swa");
-    if (!matters) return windows;
+    const bool chooses = arch_.quirk == GgufQuirk::window_only || arch_.quirk == GgufQuirk::window_or_dense;
+    if (!chooses && !windows_turn_otherwise()) return windows;
     constexpr const char* pattern = "attention.sliding_window_pattern";
     int period = arch_.period;
     if (const Json* value = keys_.value(pattern); value != nullptr && value->is_array()) {
@@ -399,12 +404,25 @@ class GgufReader {
     }
     for (std::size_t i = 0; i < windows.size(); ++i) {
       const int place = static_cast<int>(i) % period;
-      windows[i] = arch_.quirk == GgufQuirk::window_after ? place > 0 : place < period - 1;
+      const bool after = arch_.quirk == GgufQuirk::window_after || arch_.quirk == GgufQuirk::window_or_dense;
+      windows[i] = after ? place > 0 : place < period - 1;
     }
     return windows;
   }
 
+  // A list with a true or false for each layer; "": the file has no such key.
+  std::optional<bool> listed(const char* key, int layer) const {
+    const Json* list = keys_.value(key);
+    if (list == nullptr) return std::nullopt;
+    const auto at = static_cast<std::size_t>(layer);
+    const bool fits = list->is_array() && at < list->size() && ((*list)[at].is_boolean() || (*list)[at].is_number());
+    if (!fits) keys_.refuse(key, "must have one true or false per layer");
+    return (*list)[at].is_boolean() ? (*list)[at].get<bool>() : (*list)[at] != 0;
+  }
+
   bool rotates(int layer, bool window) {
+    if (const auto rope = listed("attention.rope_pattern", layer)) return *rope;
+    if (const auto recurrent = listed("attention.recurrent_layers", layer)) return !*recurrent;
     switch (arch_.quirk) {
       case GgufQuirk::permuted_gaps:
         return (layer + 1) % every_fourth != 0;
@@ -414,8 +432,12 @@ class GgufReader {
         return layer % every_fourth != 0 || !has_window();
       case GgufQuirk::window_only:
         return window || !has_window();
-      case GgufQuirk::hybrid:
-        return (layer + 1) % whole("full_attention_interval", 1, max_blocks).value_or(every_fourth) == 0;
+      case GgufQuirk::window_or_dense:
+        return window || !has_window() || layer < whole("leading_dense_block_count", 0, max_blocks).value_or(0);
+      case GgufQuirk::hybrid: {
+        const int period = arch_.period != 0 ? arch_.period : every_fourth;
+        return (layer + 1) % whole("full_attention_interval", 1, max_blocks).value_or(period) == 0;
+      }
       default:
         return true;
     }
@@ -454,9 +476,22 @@ class GgufReader {
     set_base(layer, used.rope);
     set_pairing(used.rope);
     if (used.rope.axes() == 3) used.axis_names = {"time", "height", "width"};
-    GgufScaling(part_, used, context_).set(layer.window && arch_.quirk == GgufQuirk::window_plain);
+    const bool plain = arch_.quirk == GgufQuirk::window_plain || arch_.quirk == GgufQuirk::window_after;
+    GgufScaling(part_, used, context_).set(layer.window && plain);
+    note_missing_factors(used.rope);
     used.origins = part_.origins().of_rope();
     part_.reading.model.ropes.push_back(std::move(used));
+  }
+
+  // Llama 3.1 and 3.2 have llama3 factors, which conversion writes as a tensor; files of before that have none.
+  void note_missing_factors(const Rope& rope) const {
+    constexpr double base = 500000;
+    constexpr std::int64_t trained = 8192;
+    if (part_.name() != "llama" || rope.base != base || context_ <= trained) return;
+    if (!std::holds_alternative<Unscaled>(rope.scaling)) return;
+    part_.note(NoteKind::warning, "base 500000 and context_length ", context_, " are those of Llama 3.1, whose GGUFs ",
+               "have rope_freqs.weight, but this file has not: beyond ", trained,
+               " tokens it turns unlike the model that was trained");
   }
 
   // The layers with a rope follow from the pattern of the window, or from the architecture if it leaves some out.
@@ -611,15 +646,38 @@ std::string name_of_architecture(const Object& all) {
        "a GGUF must have general.architecture but has not (of a file in several parts, the first has it)");
 }
 
-GgufArchitecture architecture_of(Reading& reading, const std::string& name) {
-  if (const GgufArchitecture* known = find_architecture(name)) return *known;
-  if (!reading.options.pairing) {
-    fail(Code::MODEL_TYPE, "read_config", "the architecture must be one that is known but got ", in_quotes(name),
-         ", and no pairing is given", with_advice("", reading.options.words.give_pairing));
+// "dimension_count 128, freq_base 10000": what the file itself tells of its rope; "" if it has no such key.
+std::string told_of_rope(const Json& own) {
+  std::string told;
+  for (const auto& item : own.items()) {
+    if (!item.key().starts_with("rope.")) continue;
+    told += (told.empty() ? "" : ", ") + item.key().substr(5) + ' ' + shown(item.value());
   }
-  reading.note(
-      NoteKind::chosen, "",
-      "architecture " + in_quotes(name) + " is not known: the pairing given decides, and the generic keys are read");
+  return told;
+}
+
+GgufArchitecture architecture_of(Reading& reading, const std::string& name, const Json& own) {
+  const ConfigOptions& options = reading.options;
+  const std::string& asked = options.model_type.empty() ? name : options.model_type;
+  if (const GgufArchitecture* known = find_architecture(asked)) {
+    if (asked != name)
+      reading.note(NoteKind::chosen, "", "the architecture given, " + asked + ", overrides " + in_quotes(name));
+    return *known;
+  }
+  const std::string told = told_of_rope(own);
+  if (!options.pairing || !options.model_type.empty()) {
+    std::string advice = options.words.give_type;
+    if (!advice.empty() && own.contains("rope.dimension_sections"))
+      advice += ", as qwen2vl (axes in runs) or qwen3vl (axes by turns)";
+    if (!options.words.give_pairing.empty()) advice += "; or " + options.words.give_pairing;
+    fail(Code::MODEL_TYPE, "read_config", "the architecture must be one that is known but got ", in_quotes(asked),
+         ", and no pairing is given; of a rope the file says ", told.empty() ? "nothing" : told,
+         with_advice("", advice));
+  }
+  reading.note(NoteKind::chosen, "",
+               "architecture " + in_quotes(name) +
+                   " is not known: the pairing given decides, and the generic keys are " +
+                   (told.empty() ? "read, of which none is about a rope: the model may have none" : "read"));
   return {};
 }
 
@@ -639,8 +697,8 @@ Model read_gguf(const InputFile& file, const ConfigOptions& options) {
   Reading reading{options};
   const Object all(gguf.metadata(), "", reading.ledger);
   const std::string name = reading.model.model_type = name_of_architecture(all);
-  const GgufArchitecture arch = architecture_of(reading, name);
   const Json own = own_metadata(all.json(), name);
+  const GgufArchitecture arch = architecture_of(reading, name, own);
   const Family family{.type = name};
   const GgufPart part{{reading, "", Object(own, name, reading.ledger), family}, gguf, arch};
   GgufReader(part).read();

@@ -54,6 +54,30 @@ def model(name, architecture, layers, heads, kv_heads, width, *ropes, context=40
     writer.close()
 
 
+def newer():
+    """Architectures that came after gguf 0.19, by their graphs in llama.cpp's src/models of September 2026."""
+    full, window = [0, 4], [1, 2, 3, 5, 6, 7]
+    model("laguna", "laguna", 8, 4, 2, 512,
+          rope(full, 4, 2, 128, 5e5, rotary_dim=64, scaling=models.yarn(32, 4096)), rope(window, 4, 2, 128, 1e4),
+          context=131072, key_length=128, rope_dimension_count=64, rope_dimension_count_swa=128, rope_freq_base=5e5,
+          rope_freq_base_swa=1e4, sliding_window=512, rope_scaling_type=YARN, rope_scaling_factor=32.0,
+          rope_scaling_orig_ctx_len=4096)
+    model("cohere2moe", "cohere2moe", 8, 4, 2, 512,
+          rope([0, 1, 2, 3, 5, 6, 7], 4, 2, 128, 5e4, "interleaved", without=[4]), rope_freq_base=5e4,
+          sliding_window=512, leading_dense_block_count=1)
+    turning, still = models.every(8, 4)
+    model("muse-glimmer", "muse-glimmer", 8, 4, 2, 512,
+          rope(still, 4, 2, 128, 1e4, "interleaved", without=turning), sliding_window=512, rope_freq_base=1e4)
+    model("qwen4exp", "qwen4exp", 8, 4, 2, 512,
+          rope(turning, 4, 2, 128, 1e7, axis=models.interleaved_axes(24, 20, 20), without=still), rope_freq_base=1e7,
+          rope_dimension_sections=[24, 20, 20, 0])
+    turning, still = models.every(16, 8)
+    model("minimax-01", "minimax-01", 16, 4, 2, 512, rope(turning, 4, 2, 128, 1e7, rotary_dim=64, without=still),
+          rope_freq_base=1e7, rope_dimension_count=64)
+    model("hy_v4", "hy_v4", 2, 16, 1, 2048, rope(2, 16, 16, 192, 1e7, "interleaved", rotary_dim=64, first=128),
+          context=1048576, key_length=576, key_length_mla=192, rope_dimension_count=64, rope_freq_base=1e7)
+
+
 def main():
     model("llama", "llama", 2, 4, 2, 512, rope(2, 4, 2, 128, 1e4, "interleaved"), rope_dimension_count=128,
           token_list=["<s>", "</s>", "é"])
@@ -111,6 +135,7 @@ def main():
     turning, still = models.every(8, 4)[::-1]
     model("smollm3", "smollm3", 8, 4, 2, 128, rope(turning, 4, 2, 32, 5e6, "interleaved", without=still),
           rope_freq_base=5e6)
+    newer()
     text = json.dumps(EXPECTED, separators=(",", ":")).replace('},"', '},\n"')
     (FOLDER / "expected.json").write_text(text + "\n")
 

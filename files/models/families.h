@@ -207,6 +207,7 @@ struct Family {
   bool null_head_dim = false;  // the class leaves head_dim null, which the code of yarn, dynamic and longrope reads
   std::string_view width_key = {};    // the key of the width shared by its heads; "": hidden_size, by any of its names
   std::string_view scaling_key = {};  // another name of rope_scaling; factor may be missing there
+  std::string_view divisor_key = "rope_condense_ratio";  // a number that divides the positions
   bool lists_bases = false;           // rope_theta may be a list, one base for each layer
   bool yarn_is_longrope = false;
   bool alpha_is_ntk = false;          // dynamic + alpha is static NTK
@@ -278,14 +279,15 @@ struct PositionFacts {
   int merge = 1, side = 0, patch = 1, frames = 1, window = 1;
 };
 
-// A published file that states another model's model_type: the architecture identifies it.
+// A file that states no model_type, or another model's: its architecture identifies it, or a key that only files of
+// that model have (whose text contains `text`, in lower case).
 struct Misnamed {
-  std::string_view type = {}, architecture = {}, family = {};
+  std::string_view type = {}, architecture = {}, key = {}, text = {}, family = {};
 };
 
-// ---- the architectures of GGUF files: general.architecture in gguf 0.19, and its rope by llama_model_rope_type of
-// llama.cpp and the graphs of src/models. bert and starcoder have a rope type there, but learned positions; gptj is
-// left out because llama.cpp does not run it. ----
+// ---- the architectures of GGUF files: general.architecture in gguf 0.19 and llama.cpp of September 2026, and its rope
+// by llama_model_rope_type of llama.cpp and the graphs of src/models. bert and starcoder have a rope type there, but
+// learned positions. ----
 
 // The rotation that ggml applies to the heads as the GGUF stores them.
 enum class GgufRopeType : std::uint8_t {
@@ -308,15 +310,16 @@ enum class GgufQuirk : std::uint8_t {
   gaps_first,       // layers 0, 4, 8, ... have no rope if there is a sliding window
   mla,              // the rotated block ends the head
   window_only,      // only the layers with a sliding window have a rope
+  window_or_dense,  // these and the leading dense layers; the first layer of each period has no window
   window_plain,     // the layers with a sliding window have no scaling, and may have a base of their own
   window_after,     // likewise, but the first layer of each period has no window, not the last
-  hybrid,           // attention on every 4th layer only (full_attention_interval)
+  hybrid,           // attention on the last layer of each period only (4, or full_attention_interval)
 };
 
 struct GgufArchitecture {
   GgufRopeType rope_type = GgufRopeType::neox;
   GgufQuirk quirk = GgufQuirk::plain;
-  int period = 0;             // the sliding window's: the last layer of a period has none; 0: from a key
+  int period = 0;             // the sliding window's: the last layer of a period has none; 0: from a key (hybrid: 4)
   bool window_10000 = false;  // without freq_base_swa, the layers with a window have base 10000
 };
 
@@ -344,8 +347,11 @@ std::span<const Child> children_of(std::string_view parent);  // sorted by part
 const Child* find_child(std::string_view parent, std::string_view part);
 // Returns nothing for a type that is neither in "counted" nor in "positions".
 std::optional<PositionFacts> find_positions(std::string_view model_type);
-// The true model_type of a misnamed file of this architecture; "" if the file's own is right.
-std::string_view meant_type(std::string_view model_type, std::string_view architecture);
+std::span<const Misnamed> misnamed();
+// Whether a row of models.json, for a model or a class of diffusers, has the name.
+bool is_known_type(std::string_view model_type);
+// The known model_type whose class it is, by the usual spelling of names: "QWenLMHeadModel" is qwen's. "" if none is.
+std::string_view type_of_class(std::string_view class_name);
 // The type of find_child; "" if there is no child.
 std::string_view child_type(std::string_view parent, std::string_view part);
 

@@ -40,8 +40,8 @@ constexpr std::string_view words_of(PatchOrder) { return "none rows blocks film_
 constexpr std::string_view words_of(ClassToken) { return "none before after"; }
 constexpr std::string_view words_of(GgufRopeType) { return "none norm neox mrope imrope norm_mrope neox_mrope"; }
 constexpr std::string_view words_of(GgufQuirk) {
-  return "plain permuted permuted_switch permuted_gaps gaps gaps_first mla window_only window_plain window_after "
-         "hybrid";
+  return "plain permuted permuted_switch permuted_gaps gaps gaps_first mla window_only window_or_dense window_plain "
+         "window_after hybrid";
 }
 constexpr std::string_view words_of(Fraction) { return "rope_block head nothing"; }
 constexpr std::string_view words_of(Learns) { return "nothing multiplier directions last_directions"; }
@@ -73,15 +73,15 @@ ROTARY_COLUMNS(Tower, words, axes, width)
 ROTARY_COLUMNS(Family, pairing, shape, context, prefix, base, partial, reads_partial, reads_scaling, axes, sections,
                tower, mla, rope_parameters, pattern, rule, turns_where, old, sliding_base, base_key, sliding_base_key,
                partial_key, dim_key, dim, pairing_key, harmless, remark, quirk, attention, unusable, null_head_dim,
-               width_key, scaling_key, lists_bases, yarn_is_longrope, alpha_is_ntk, sections_are_weights, fraction,
-               learned, norm_behind, turns_back)
+               width_key, scaling_key, divisor_key, lists_bases, yarn_is_longrope, alpha_is_ntk, sections_are_weights,
+               fraction, learned, norm_behind, turns_back)
 ROTARY_COLUMNS(Child, type, shape, base, merged, always)
 ROTARY_COLUMNS(PositionFacts, variant, image, video, audio, start, end, order, first, class_token, frame_axis,
                grid_of_blocks, fixed_grid, width_first, clip, inside, merge_key, side_key, patch_key, merge, side,
                patch, frames, window)
 ROTARY_COLUMNS(QueryScale, form, amount, length, first)
 ROTARY_COLUMNS(QueryRow, type, scale, object, amount_key, length_key, turns_on, chosen)
-ROTARY_COLUMNS(Misnamed, type, architecture, family)
+ROTARY_COLUMNS(Misnamed, type, architecture, key, text, family)
 ROTARY_COLUMNS(GgufArchitecture, rope_type, quirk, period, window_10000)
 ROTARY_COLUMNS(DiffusersRope, defaults, pairing, pairing_key, axes, layers, heads, kv_heads, head_dim, hidden, widths,
                width_unit, split, laid, fill, base, base_key, stretch, pace, ntk, longrope, turns_where, harmless,
@@ -387,9 +387,34 @@ std::string_view child_type(std::string_view parent, std::string_view part) {
   return child == nullptr ? std::string_view() : child->type;
 }
 
-std::string_view meant_type(std::string_view model_type, std::string_view architecture) {
-  for (const Misnamed& known : *table().find<std::vector<Misnamed>>("misnamed")) {
-    if (known.type == model_type && known.architecture == architecture) return known.family;
+std::span<const Misnamed> misnamed() { return *table().find<std::vector<Misnamed>>("misnamed"); }
+
+bool is_known_type(std::string_view type) {
+  return find_family(type) != nullptr || known_without_rope(type) || !children_of(type).empty() ||
+         !refusal(type).empty() || find_diffusers(type) != nullptr;
+}
+
+namespace {
+
+// Letters and digits in lower case: "gpt_neox", "GPTNeoX".
+std::string plain(std::string_view name) {
+  std::string letters = lower(name);
+  std::erase_if(letters, [](char c) { return c == '_' || c == '-'; });
+  return letters;
+}
+
+}  // namespace
+
+std::string_view type_of_class(std::string_view name) {
+  for (const char* ending : {"Config", "Model", "LMHead", "For"}) {
+    const std::size_t end = name.rfind(ending);
+    if (end == 0 || end == name.npos) continue;
+    const std::string stem = plain(name.substr(0, end));
+    for (const WordList& types : {model_types(), types_with_children(), types_without_rope()}) {
+      const auto found = std::find_if(types.begin(), types.end(),
+                                      [&](std::string_view type) { return !is_our_name(type) && plain(type) == stem; });
+      if (found != types.end()) return *found;
+    }
   }
   return {};
 }

@@ -12,6 +12,8 @@
 namespace rotary {
 namespace {
 
+const std::string params = R"({"dim": 64, "n_layers": 1, "n_heads": 2, "norm_eps": 1e-5, "hidden_dim": 9)";
+
 using namespace config_test;
 
 bool says(const std::string& json, const std::string& words) {
@@ -34,10 +36,10 @@ TEST(Config, every_key_that_sounds_like_a_rope_is_refused_by_name) {
              "attention_factor attn_factor extrapolation_factor truncate yarn_mscale "
              "orig_max_position_embeddings no_rope_layers layer_rope_theta rope_deltas_2")) {
     const std::string line = '"' + key + R"(": 12345)";
-    for (const std::string& json : {model("llama", line), model("llama", R"("a": {"b": {"c": {)" + line + "}}}"),
-                                    model("llama", R"("a": [[{"b": [{)" + line + "}]}]]"), model("bert", line),
-                                    R"({"model_type": "llava", "text_config": )" + model("llama", line) + "}",
-                                    R"({"dim": 64, "n_layers": 1, "n_heads": 2, "hidden_dim": 9, )" + line + "}"}) {
+    for (const std::string& json :
+         {model("llama", line), model("llama", R"("a": {"b": {"c": {)" + line + "}}}"),
+          model("llama", R"("a": [[{"b": [{)" + line + "}]}]]"), model("bert", line),
+          R"({"model_type": "llava", "text_config": )" + model("llama", line) + "}", params + ", " + line + "}"}) {
       EXPECT_EQ(code_of(json), "CONFIG_KEY") << json;
       EXPECT_NE(sentence_of(json).find("nothing reads " + key + " in"), std::string::npos) << sentence_of(json);
     }
@@ -66,7 +68,7 @@ TEST(Config, a_folder_is_read_by_its_config_or_params) {
   const test::ScratchFolder folder;
   test::expect_error("FILE", "", [&] { read_config(folder.path()); });
   test::expect_error("FILE", "", [&] { read_config(folder / "absent.json"); });
-  test::write_text(folder / "params.json", R"({"dim": 64, "n_layers": 1, "n_heads": 2, "hidden_dim": 9})");
+  test::write_text(folder / "params.json", params + "}");
   EXPECT_EQ(read_config(folder.path()).model_type, "mistral");
   test::write_text(folder / "config.json", model("llama", ""));
   EXPECT_EQ(read_config(folder.path()).model_type, "llama");
@@ -95,8 +97,9 @@ class ConfigFolder : public testing::Test {
     test::write_text(folder_ / "config.json",
                      R"({"model_type": "mistral", "hidden_size": 64, "num_attention_heads": 4,
                         "num_key_value_heads": 2, "num_hidden_layers": 3, "rope_theta": 1000000.0})");
-    test::write_text(folder_ / "params.json",
-                     R"({"dim": 64, "n_layers": 3, "n_heads": 4, "n_kv_heads": 2)" + more + "}");
+    test::write_text(
+        folder_ / "params.json",
+        R"({"dim": 64, "n_layers": 3, "n_heads": 4, "n_kv_heads": 2, "norm_eps": 1e-5, "hidden_dim": 9)" + more + "}");
     return read_config(folder_.path());
   }
   test::ScratchFolder folder_;

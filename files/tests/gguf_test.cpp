@@ -55,7 +55,7 @@ void expect_rope(const Model& model, const ModelRope& got, const nlohmann::json&
 
 TEST(Gguf, EveryGoldenFileHasTheRopesThatItsFormulaGives) {
   const auto expected = nlohmann::json::parse(test::read_text(golden / "expected.json"));
-  ASSERT_EQ(expected.size(), 15u);
+  ASSERT_EQ(expected.size(), 21u);
   for (const auto& item : expected.items()) {
     SCOPED_TRACE(item.key());
     const std::string file = item.value().value("file", item.key());
@@ -92,6 +92,43 @@ TEST(Gguf, AnUnknownArchitectureAsksForAPairing) {
   expect_error("MODEL_TYPE", "no pairing is given", [] { read_bytes(gguf_file("made-up")); });
   const Model model = read_bytes(gguf_file("made-up"), {Pairing::interleaved});
   EXPECT_EQ(config_test::only(model).rope.pairing, Pairing::interleaved);
+}
+
+TEST(Gguf, AnUnknownArchitectureTellsItsRopeKeys) {
+  const std::string keys = gguf_number("made-up.rope.dimension_count", 16) + key_f32("made-up.rope.freq_base", 5e5F);
+  const std::string bytes = gguf_file("made-up", 2, keys);
+  expect_error("MODEL_TYPE", "of a rope the file says dimension_count 16, freq_base 500000.0",
+               [&] { read_bytes(bytes); });
+  ConfigOptions options;
+  options.model_type = "qwen2";
+  const Model model = read_bytes(bytes, options);
+  EXPECT_EQ(config_test::only(model).rope.pairing, Pairing::half);
+  EXPECT_EQ(config_test::only(model).rope.base, 5e5);
+  EXPECT_TRUE(noted(model, "the architecture given, qwen2, overrides \"made-up\""));
+  options.model_type = "qwen22";
+  expect_error("MODEL_TYPE", "got \"qwen22\"", [&] { read_bytes(bytes, options); });
+}
+
+TEST(Gguf, Llama31WithoutItsFactorsIsAWarning) {
+  const auto file = [](float base, std::uint32_t context) {
+    return gguf_file("llama", 2, key_f32("llama.rope.freq_base", base) + gguf_number("llama.context_length", context));
+  };
+  EXPECT_TRUE(noted(read_bytes(file(5e5F, 131072)), "this file has not: beyond 8192 tokens"));
+  EXPECT_FALSE(noted(read_bytes(file(5e5F, 8192)), "rope_freqs.weight"));
+  EXPECT_FALSE(noted(read_bytes(file(1e6F, 131072)), "rope_freqs.weight"));
+  EXPECT_FALSE(noted(read_config(golden / "llama31.gguf"), "this file has not"));
+}
+
+TEST(Gguf, ListsSayWhichLayersHaveARope) {
+  const auto list = [](const std::string& key, bool first, bool second) {
+    return gguf_key(key, 9,
+                    gguf_value(boolean) + gguf_value(std::uint64_t{2}) + gguf_value(first) + gguf_value(second));
+  };
+  const Model swa = read_bytes(gguf_file("granite_swa", 1, list("granite_swa.attention.rope_pattern", false, true)));
+  EXPECT_EQ(config_test::only(swa).layers, std::vector<int>{1});
+  const Model hybrid =
+      read_bytes(gguf_file("minimax-01", 1, list("minimax-01.attention.recurrent_layers", true, false)));
+  EXPECT_EQ(config_test::only(hybrid).layers, std::vector<int>{1});
 }
 
 TEST(Gguf, AGivenPairingOverridesTheArchitectures) {

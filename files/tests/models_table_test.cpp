@@ -87,7 +87,10 @@ TEST(ModelTable, every_name_leads_to_a_row) {
   EXPECT_EQ(without.size(), other.size()) << "a name of without_rope stands twice";
   for (const std::string_view type : known) EXPECT_EQ(without.count(type), 0u) << type << " has a rope and has none";
   const Json json = parse_json(file_text());
-  for (const Json& row : json.at("misnamed")) EXPECT_EQ(known.count(row.at("family").get<std::string>()), 1u) << row;
+  for (const Json& row : json.at("misnamed")) {
+    const std::string family = row.at("family");
+    EXPECT_EQ(known.count(family) + without.count(family), 1u) << row;
+  }
   known.insert(without.begin(), without.end());
   for (const std::string_view type : refused_types()) EXPECT_TRUE(known.insert(type).second) << type;
   const Names parents = types_with_children();

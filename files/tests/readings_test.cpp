@@ -144,8 +144,12 @@ TEST(Readings, are_those_of_the_file) {
       name = line.substr(2);
     } else if (line.starts_with("pairing ")) {
       asked.options.pairing = parse_pairing(std::string_view(line).substr(8));
+    } else if (line.starts_with("model_type ")) {
+      asked.options.model_type = line.substr(11);
     } else if (line == "class_defaults") {
       asked.options.class_defaults = true;
+    } else if (line == "sets_base") {
+      asked.options.sets_base = true;
     } else if (!line.empty() && !line.starts_with("#")) {
       asked.config = line;
     }

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstddef>
 #include <limits>
+#include <map>
 
 #include "paths.h"
 #include "rotary/error.h"
@@ -57,23 +58,24 @@ std::string with_marked_numbers(std::string_view text) {
   return result;
 }
 
-// Checks levels, values and duplicate keys while the parser runs.
+// Checks levels, values and duplicate keys while the parser runs. A key may stand twice with one value.
 class Guard {
  public:
   bool operator()(int, Json::parse_event_t event, Json& parsed) {
-    if (event == Json::parse_event_t::object_start || event == Json::parse_event_t::array_start) {
-      keys_.emplace_back();
-      if (keys_.size() > max_levels) {
+    using Event = Json::parse_event_t;
+    if (event == Event::object_start || event == Event::array_start) {
+      open_.push_back({.is_object = event == Event::object_start});
+      if (open_.size() > max_levels) {
         fail(Code::JSON, "parse", "arrays and objects must not nest deeper than ", max_levels);
       }
-    } else if (event == Json::parse_event_t::object_end || event == Json::parse_event_t::array_end) {
-      keys_.pop_back();
-    } else if (event == Json::parse_event_t::key) {
-      check_key(parsed.get_ref<const std::string&>());
-    } else if (parsed.is_string()) {
-      const std::string_view text = parsed.get_ref<const std::string&>();
-      const PythonNumber* number = text.starts_with(marker) ? python_number(text.substr(1)) : nullptr;
-      if (number != nullptr) parsed = number->value;
+    } else if (event == Event::key) {
+      open_.back().key = parsed.get<std::string>();
+      if (open_.back().key.starts_with(marker))
+        fail(Code::JSON, "parse", "a key must be a string that does not begin with U+0000");
+    } else {
+      if (event != Event::value) open_.pop_back();
+      if (parsed.is_string()) replace_marked(parsed);
+      if (!open_.empty() && open_.back().is_object) check_twice(open_.back(), parsed);
     }
     if (++values_ > max_values) {
       fail(Code::JSON, "parse", "a file must hold at most ", max_values, " values");
@@ -82,14 +84,27 @@ class Guard {
   }
 
  private:
-  void check_key(const std::string& key) {
-    if (key.starts_with(marker)) fail(Code::JSON, "parse", "a key must be a string that does not begin with U+0000");
-    if (!keys_.back().insert(key).second) {
-      fail(Code::JSON, "parse", "a key must appear once in an object but ", in_quotes(key), " appears twice");
-    }
+  struct Open {
+    bool is_object = false;
+    std::string key = {};
+    std::map<std::string, std::size_t> hashes = {};  // of the values
+  };
+
+  static void replace_marked(Json& parsed) {
+    const std::string_view text = parsed.get_ref<const std::string&>();
+    const PythonNumber* number = text.starts_with(marker) ? python_number(text.substr(1)) : nullptr;
+    if (number != nullptr) parsed = number->value;
   }
 
-  std::vector<std::set<std::string>> keys_;
+  static void check_twice(Open& object, const Json& value) {
+    const std::size_t hash = std::hash<Json>()(value);
+    const auto [known, is_new] = object.hashes.try_emplace(object.key, hash);
+    if (is_new || known->second == hash) return;
+    fail(Code::JSON, "parse", "a key must appear once in an object but ", in_quotes(object.key),
+         " appears twice, with two values");
+  }
+
+  std::vector<Open> open_;
   std::size_t values_ = 0;
 };
 
@@ -106,6 +121,19 @@ void refuse_other_text(std::string_view text) {
   }
   if (start.starts_with("version https://git-lfs")) {
     fail(Code::JSON, "parse", "the text must be JSON but is a git-lfs pointer: 'git lfs pull' fetches the file");
+  }
+  if (start.starts_with("{'")) {
+    fail(Code::JSON, "parse",
+         "the text must be JSON but is a dict as Python prints it, with single quotes: write it with json.dump");
+  }
+  const std::size_t word = start.find_first_not_of("abcdefghijklmnopqrstuvwxyz0123456789_-.");
+  const std::string after = word == 0 || word == start.npos ? "" : start.substr(word, 2);
+  if (after == " {") {
+    fail(Code::JSON, "parse", "the text must be JSON but is a config as Python prints it: remove ",
+         in_quotes(text.substr(begin, word)), " before the brace");
+  }
+  if (start.starts_with("---") || start.starts_with("# ") || after == ": " || after == ":\n") {
+    fail(Code::JSON, "parse", "the text must be JSON but is YAML: give the model's config.json");
   }
 }
 

@@ -149,14 +149,19 @@ ROTARY_API bool is_everywhere(const Model&, const ModelQueryScale&);
 // Names that notes, origins and errors use for this API, so that a program can print the names of its own options.
 struct CallerWords {
   std::string pairing = "ConfigOptions::pairing";
+  std::string model_type = "ConfigOptions::model_type";
   std::string give_pairing = {};  // advice if only the pairing is missing: "pass --pairing half or interleaved"
+  std::string give_type = {};     // advice if the file does not say which model it is: "pass --model-type NAME"
+  std::string give_base = {};     // advice if the file does not say that anything turns: "add --base B"
   std::string weights = "apply_weights() reads the checkpoint";
   std::string inv_freq = "set_inv_freq() uses such values";
 };
 
 struct ConfigOptions {
   std::optional<Pairing> pairing;  // used if the model_type is unknown, and overrides it if it is known
+  std::string model_type = {};     // in place of the file's, which may state none; of a GGUF, its architecture
   bool class_defaults = false;     // layers and heads missing at the top level get the model_type's defaults
+  bool sets_base = false;          // the caller sets its own base: a file without any rope key may have none
   bool sets_scaling = false;       // the caller sets its own scaling: no note says that the file has none
   CallerWords words = {};
 };

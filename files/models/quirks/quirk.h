@@ -53,6 +53,8 @@ struct Quirk {
 
   // ---- the whole ----
   void (*rope)(const Part&, ModelRope&) = nullptr;  // all but its scaling and axes are set
+  // For a text model's heads with several rotated blocks: returns a rope for each. Null: one block.
+  std::vector<ModelRope> (*blocks)(const Part&, const ModelRope&) = nullptr;
 };
 
 // The row of that name, or nullptr.

@@ -161,14 +161,9 @@ void heads_of_type(const Part& part, const std::string& layer_type, HeadShape& s
   read_heads_of_type(part, layer_type, shape);
 }
 
-// ---- ChatGLM: its base is 10000 times rope_ratio, and original_rope: false pairs in halves ----
+// ---- ChatGLM: original_rope: false pairs in halves, and the base is 10000 times rope_ratio ----
 
 Pairing chatglm_pairing(const Part& part, Pairing default_value) {
-  if (part.keys.boolean("position_encoding_2d", false)) {
-    fail(Code::ROPE, "read_config",
-         "a chatglm must have positions of one axis but position_encoding_2d is true: the first "
-         "ChatGLM turns each half of the head by its own coordinate");
-  }
   const auto original = part.keys.boolean("original_rope");
   if (!original) return default_value;
   part.record("pairing", "original_rope");
@@ -178,12 +173,87 @@ Pairing chatglm_pairing(const Part& part, Pairing default_value) {
 }
 
 double chatglm_base(const Part& part) {
-  const double base = part.keys.number("rope_ratio").value_or(1) * part.family.base;
+  const double ratio = part.keys.number("rope_ratio").value_or(1);
+  const double base = ratio * part.family.base;
   if (!(base > 1)) part.keys.refuse("rope_ratio", "times 10000 must be above 1");
   part.note(NoteKind::derived, "base = 10000 * rope_ratio = ", spelled(base));
   part.derived("base", "10000 * rope_ratio");
   if (!part.keys.has("rope_ratio")) part.by_default("base");
+  const std::string name = lower(string_of(part.keys.json(), "_name_or_path"));
+  if (ratio != 1 && name.find("chatglm3") == name.npos && name.find("glm-4") == name.npos) {
+    part.note(NoteKind::warning,
+              "rope_ratio is read as ChatGLM3 and GLM-4 mean it, and the file does not say that it is ChatGLM2-6B-32K, "
+              "whose code divides the positions by it: model_type chatglm2 here");
+  }
   return base;
+}
+
+// The first ChatGLM: each half of a head has its own coordinate, unless position_encoding_2d is false.
+bool has_two_blocks(const Part& part) { return part.keys.boolean("position_encoding_2d", true); }
+
+std::optional<int> block_of_chatglm(const Part& part, const HeadShape& heads) {
+  if (!has_two_blocks(part)) return std::nullopt;
+  part.derived("rotary_dim", "head_dim / 2");
+  return heads.block / 2;
+}
+
+std::vector<ModelRope> two_coordinates(const Part& part, const ModelRope& model) {
+  if (!has_two_blocks(part)) return {model};
+  std::vector<ModelRope> halves(2, model);
+  for (std::size_t i = 0; i < halves.size(); ++i) {
+    const auto pairs = static_cast<std::size_t>(model.rope.rotary_dim / 2);
+    halves[i].rope.axis.assign(pairs, static_cast<std::uint8_t>(i));
+    halves[i].axis_names = {"position", "block"};
+    halves[i].origins.push_back({"axis", {OriginKind::model_default, part.name()}});
+  }
+  halves[1].first = model.rope.rotary_dim;
+  halves[1].origins.push_back({"first", {OriginKind::derived, "head_dim / 2"}});
+  part.note(NoteKind::axes, "the first half of a head turns by the position, the second by the position in its block");
+  return halves;
+}
+
+// ---- flash-linear-attention: the layers that attn lists attend, with heads of their own; the others do not turn ----
+
+void listed_layers(const Part& part, std::vector<Layer>& layers) {
+  static const Json samba = parse_json(R"({"layers": [1, 3, 5, 7, 9, 11, 13, 15, 17], "num_heads": 18})");
+  for (Layer& layer : layers) layer.turns = false;
+  const Json* given = part.keys.value("attn");
+  const bool by_default = given == nullptr && part.name() == "samba";
+  if (given == nullptr && !by_default)
+    return part.note(NoteKind::no_rope, "attn is not given: no layer of ", part.name(), " has a rope");
+  const Json& attn = by_default ? samba : *given;
+  if (!attn.is_structured()) part.keys.refuse("attn", "must be an object or a list of objects");
+  if (by_default) part.note(NoteKind::model_default, "attn is not given: ", shown(samba), ", the default of samba");
+  const auto read = [&](const Json& spec) {
+    if (!spec.is_object()) part.keys.refuse("attn", "must be an object or a list of objects");
+    const Object keys(spec, part.keys.path_of("attn"), part.reading.ledger, by_default ? part.name() : "");
+    Layer own;
+    own.heads = *read_whole(part, {.value = nullptr,
+                                   .keys = "num_heads",
+                                   .most = max_heads,
+                                   .needed_for = "how many heads attn has",
+                                   .in = &keys});
+    own.kv_heads = read_whole(part, {.value = nullptr, .keys = "num_kv_heads", .most = max_heads, .in = &keys})
+                       .value_or(own.heads);
+    own.head_dim = hidden_per_head(part, own.heads);
+    own.base = keys.number("rope_theta").value_or(part.family.base);
+    own.origins = {{"layers", from_key(keys, "layers")},
+                   {"heads", from_key(keys, "num_heads")},
+                   {"kv_heads", from_key(keys, keys.has("num_kv_heads") ? "num_kv_heads" : "num_heads")},
+                   {"head_dim", {OriginKind::derived, "hidden_size / attn.num_heads"}}};
+    if (keys.has("rope_theta")) {
+      own.origins.push_back({"base", from_key(keys, "rope_theta")});
+    } else {
+      own.origins.push_back({"base", {OriginKind::model_default, part.name()}});
+    }
+    for (const int i : keys.integers("layers").value_or(std::vector<int>())) {
+      if (i < 0 || (static_cast<std::size_t>(i) >= layers.size() && !by_default))
+        keys.refuse("layers", "must list layers");
+      if (static_cast<std::size_t>(i) < layers.size()) layers[static_cast<std::size_t>(i)] = own;
+    }
+  };
+  if (attn.is_object()) return read(attn);
+  for (const Json& spec : attn) read(spec);
 }
 
 // ---- DeepSeek-V4: the last elements of a head turn, and yarn leaves their length as it is ----
@@ -308,6 +378,8 @@ constexpr Quirk quirk_rows[] = {
     {.name = "baichuan_m1", .layers = swa_layers},
     {.name = "bailing_moe_v3_vl", .layers = rest_attends},
     {.name = "chatglm", .pairing = chatglm_pairing, .base = chatglm_base},
+    {.name = "chatglm2", .pairing = chatglm_pairing},
+    {.name = "chatglm_6b", .rotary_dim = block_of_chatglm, .blocks = two_coordinates},
     {.name = "clvp", .rotary_dim = half_head},
     {.name = "deepseek_ocr2", .head_dim = always_derived},
     {.name = "deepseek_v4", .rotary_dim = rope_head_dim, .yarn = keep_length, .rope = put_last},
@@ -316,6 +388,7 @@ constexpr Quirk quirk_rows[] = {
     {.name = "embedding_gemma2", .heads_of_type = heads_of_type<1>},
     {.name = "falcon", .kv_heads = one_for_all},
     {.name = "falcon_perception", .rope = turn_by_directions},
+    {.name = "fla", .layers = listed_layers},
     {.name = "fope", .rope = refuse_fope},
     {.name = "gemma4", .heads_of_type = heads_of_type<0>},
     {.name = "grok", .rotary_dim = half_of_grok, .scaling = top_level_scaling, .yarn = without_amplitude},

@@ -18,8 +18,8 @@ WIDTH = 120
 FIELDS = ("pairing", "shape", "context", "prefix", "base", "partial", "reads_partial", "reads_scaling", "axes",
           "sections", "tower", "mla", "rope_parameters", "pattern", "rule", "turns_where", "old", "sliding_base",
           "base_key", "sliding_base_key", "partial_key", "dim_key", "dim", "pairing_key", "harmless", "remark", "quirk",
-          "width_key", "scaling_key", "lists_bases", "yarn_is_longrope", "alpha_is_ntk", "sections_are_weights",
-          "fraction", "learned", "by_hand", "comment", "attention", "unusable", "null_head_dim",
+          "width_key", "scaling_key", "divisor_key", "lists_bases", "yarn_is_longrope", "alpha_is_ntk",
+          "sections_are_weights", "fraction", "learned", "by_hand", "comment", "attention", "unusable", "null_head_dim",
           "norm_behind", "turns_back")
 SHAPE = {"layers": "num_hidden_layers", "heads": "num_attention_heads", "kv_heads": "num_key_value_heads",
          "hidden": "hidden_size", "head_dim": "head_dim"}

@@ -50,7 +50,7 @@ std::vector<std::string> seeds() {
       R"("rope_scaling":{"type":"mrope","mrope_section":[2,3,3]}})",
       R"({"model_type":"llama","hidden_size":64,"num_attention_heads":8,"num_hidden_layers":1,"rope_theta":1e4,)"
       R"("max_position_embeddings":1024,"rope_scaling":{"rope_type":"dynamic","factor":2147483648.0}})",
-      R"({"dim":64,"n_layers":2,"head_dim":16,"n_heads":4,"n_kv_heads":2,"rope_theta":1000000.0})",
+      R"({"dim":64,"n_layers":2,"head_dim":16,"n_heads":4,"norm_eps":1,"hidden_dim":8,"rope_theta":1e6})",
       R"({"model_type":"gpt_neox","hidden_size":64,"num_attention_heads":4,"num_hidden_layers":2,"rotary_pct":0.25,)"
       R"("rotary_emb_base":10000})",
       R"({"_class_name":"FluxTransformer2DModel","attention_head_dim":16,"num_attention_heads":2,"num_layers":1,)"

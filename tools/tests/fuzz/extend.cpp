@@ -32,7 +32,7 @@ std::vector<std::string> seeds() {
       R"("rope_theta":1e6},"sliding_attention":{"rope_type":"default","rope_theta":1e4}}})",
       R"(G{"model_type":"phi3","hidden_size":32,"num_attention_heads":4,"num_hidden_layers":1,)"
       R"("max_position_embeddings":4096,"original_max_position_embeddings":4096,"rope_theta":10000.0})",
-      R"(H{"dim":64,"n_layers":2,"head_dim":16,"n_heads":4,"n_kv_heads":2,"hidden_dim":128,"rope_theta":1000000.0,)"
+      R"(H{"dim":64,"n_layers":2,"head_dim":16,"n_heads":4,"hidden_dim":8,"norm_eps":1,"rope_theta":1e6,)"
       R"("max_position_embeddings":16384,"yarn":{"original_max_position_embeddings":16384,"factor":2.0,)"
       R"("apply_scale":false,"beta":32,"alpha":1}})",
       R"(G{"model_type":"llava","text_config":{"model_type":"qwen2","hidden_size":64,"num_attention_heads":4,)"
