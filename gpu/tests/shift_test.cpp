@@ -55,6 +55,10 @@ TEST_F(GpuBetween, RefusesWhatTheHostRefusesAndGivesNaNWhereAPositionIsNone) {
                [&] { gpu::between(half, at, fewer, at); });
   expect_error("VALUE", "[between] angles must be exact but got float32",
                [&] { gpu::between(half, at, half, at, Angles::float32); });
+  Frequencies sums = f;
+  sums.summed_axes = 1;
+  const gpu::Frequencies summed(sums);
+  expect_error_with("SHAPE", "sums of axes", [&] { gpu::between(summed, at, summed, at); });
   const Table table = gpu::between(half, at, half, at).host();
   EXPECT_EQ(table.cos()[0], 1);
   for (const std::size_t row : {std::size_t{1}, std::size_t{2}}) EXPECT_NE(table.cos()[4 * row], table.cos()[4 * row]);
