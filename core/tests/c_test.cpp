@@ -8,6 +8,7 @@
 #include <limits>
 #include <string>
 #include <thread>
+#include <type_traits>
 #include <utility>
 
 #include "core/tests/support/checks.h"
@@ -66,10 +67,57 @@ rotary_positions run_of(std::int64_t first, std::int64_t tokens) {
   at.first = first, at.tokens = tokens;
   return at;
 }
-void assign(const Handles& h, const rotary_positions& at) {
-  expect_ok(rotary_table_assign(h.table, h.frequencies, &at, ROTARY_EXACT, ROTARY_F32));
+template <class T>
+rotary_positions positions_of(const std::vector<T>& values, int batch = 1, int axes = 1) {
+  auto at = initialised(rotary_positions_init);
+  at.type = std::is_same_v<T, double> ? ROTARY_DOUBLE : std::is_same_v<T, std::int32_t> ? ROTARY_INT32 : ROTARY_INT64;
+  at.values = values.data(), at.tokens = std::ssize(values) / batch / axes, at.batch = batch, at.axes = axes;
+  return at;
+}
+rotary_rows rows_of(const void* cos, const void* sin, std::int64_t stride, std::int64_t rows, int pairs) {
+  auto r = initialised(rotary_rows_init);
+  r.cos = cos, r.sin = sin, r.stride = stride, r.rows = rows, r.pairs = pairs, r.pairing = ROTARY_HALF;
+  return r;
+}
+rotary_heads view_of(const ConstHeads& heads, int first = 0) {
+  auto x = initialised(rotary_heads_init);
+  const Layout& l = heads.layout;
+  x.data = const_cast<void*>(heads.data), x.dtype = constant_of(heads.dtype), x.first = first;
+  x.batch = l.batch, x.tokens = l.tokens, x.heads = l.heads, x.head_dim = l.head_dim;
+  x.batch_stride = l.batch_stride, x.token_stride = l.token_stride, x.head_stride = l.head_stride;
+  return x;
+}
+rotary_heads view_of(std::vector<float>& x, const Layout& l) { return view_of(heads(x, l)); }
+rotary_cache cache_of(const Cache& c, const Slots& s) {
+  auto to = initialised(rotary_cache_init);
+  to.type = constant_of(c.type), to.k = c.k, to.v = c.v, to.pages = c.pages, to.heads = c.heads;
+  to.page_size = c.page_size, to.head_dim = c.head_dim;
+  to.page_stride = c.page_stride, to.token_stride = c.token_stride, to.head_stride = c.head_stride;
+  to.slots = s.slot, to.firsts = s.firsts, to.first = s.firsts == nullptr ? s.first : 0;
+  to.k_scale = c.k_scale, to.v_scale = c.v_scale, to.slots_int32 = s.slot_int32;
+  to.indptr = s.indptr, to.indices = s.indices, to.batch_indices = s.batch_indices, to.token_positions = s.positions;
+  to.sequences = s.sequences, to.skip_missing = s.skip_missing ? 1 : 0;
+  to.k_offset = c.k_offset, to.v_head_dim = c.v_head_dim;
+  to.v_page_stride = c.v_page_stride, to.v_token_stride = c.v_token_stride, to.v_head_stride = c.v_head_stride;
+  return to;
+}
+// A struct that lives until the call has ended.
+template <class Struct>
+const Struct* address(const Struct& temporary) {
+  return &temporary;
 }
 
+void assign(const Handles& h, const rotary_positions& at, int rounding = ROTARY_F32) {
+  expect_ok(rotary_table_assign(h.table, h.frequencies, &at, ROTARY_EXACT, rounding));
+}
+void expect_rows(const Handles& h, const Table& wanted) {
+  EXPECT_EQ(rotary_table_tokens(h.table), wanted.tokens());
+  EXPECT_EQ(rotary_table_batch(h.table), wanted.batch());
+  EXPECT_EQ(rotary_table_pairs(h.table), wanted.pairs());
+  EXPECT_EQ(rotary_table_head_rows(h.table), wanted.head_rows());
+  EXPECT_TRUE(same_bits(wanted.cos(), std::span(rotary_table_cos(h.table), wanted.cos().size())));
+  EXPECT_TRUE(same_bits(wanted.sin(), std::span(rotary_table_sin(h.table), wanted.sin().size())));
+}
 struct RopeCase {
   Rope rope;
   void (*set)(rotary_rope&);
@@ -142,14 +190,12 @@ TEST(C, EveryScalingAndEveryFieldGivesTheBitsOfCpp) {
       ASSERT_EQ(rotary_table_make(h.frequencies, 6, &h.table), ROTARY_OK) << rotary_error();
       const rotary_positions at = run_of(70000, 6);
       for (const int angles : {ROTARY_EXACT, ROTARY_FLOAT32}) {
-        for (const int rounding : {ROTARY_F32, ROTARY_F16, ROTARY_BF16}) {
+        for (const DType rounding : dtypes) {
           const float* const memory = rotary_table_cos(h.table);
-          expect_ok(rotary_table_assign(h.table, h.frequencies, &at, angles, rounding));
+          expect_ok(rotary_table_assign(h.table, h.frequencies, &at, angles, constant_of(rounding)));
           EXPECT_EQ(rotary_table_cos(h.table), memory);
-          const Table rows(wanted, positions(70000, 6),
-                           {static_cast<Angles>(angles - ROTARY_EXACT), static_cast<Rounding>(rounding - ROTARY_F32)});
-          EXPECT_TRUE(same_bits(rows.cos(), std::span(rotary_table_cos(h.table), 24)));
-          EXPECT_TRUE(same_bits(rows.sin(), std::span(rotary_table_sin(h.table), 24)));
+          expect_rows(h, Table(wanted, positions(70000, 6),
+                               {static_cast<Angles>(angles - ROTARY_EXACT), static_cast<Rounding>(rounding)}));
         }
       }
     }
@@ -159,40 +205,18 @@ TEST(C, EveryScalingAndEveryFieldGivesTheBitsOfCpp) {
 TEST(C, PositionsOfEveryTypeAndShape) {
   const Frequencies f = frequencies(Rope{.head_dim = 8, .pairing = Pairing::half, .axis = {0, 1, 1, 0}});
   rotary_rope rope = rope_of(8);
-  const std::uint8_t axis[] = {0, 1, 1, 0};
-  rope.axis = axis;
+  rope.axis = f.axis.data();
   const Handles h = handles_of(rope, 6);
   const std::vector<std::int32_t> narrow{3, -1, 70000, 5, 6, 7, 1, 2, 3, 4, 5, 6};
-  const std::vector<std::int64_t> wide(narrow.begin(), narrow.end());
+  const auto check = [&](const auto& values) {
+    assign(h, positions_of(values, 2, 2));
+    expect_rows(h, Table(f, Positions(values, 2, 2)));
+  };
+  check(narrow);
+  check(std::vector<std::int64_t>(narrow.begin(), narrow.end()));
   std::vector<double> real(narrow.begin(), narrow.end());
   real[0] = 0.25;
-  const auto check = [&](std::int32_t type, const void* values, const Positions& wanted) {
-    auto at = initialised(rotary_positions_init);
-    at.type = type, at.values = values, at.tokens = 3, at.batch = 2, at.axes = 2;
-    assign(h, at);
-    EXPECT_EQ(rotary_table_tokens(h.table), 3);
-    EXPECT_EQ(rotary_table_batch(h.table), 2);
-    EXPECT_EQ(rotary_table_pairs(h.table), 4);
-    EXPECT_TRUE(same_bits(Table(f, wanted).cos(), std::span(rotary_table_cos(h.table), 24)));
-  };
-  check(ROTARY_INT32, narrow.data(), Positions(narrow, 2, 2));
-  check(ROTARY_INT64, wide.data(), Positions(wide, 2, 2));
-  check(ROTARY_DOUBLE, real.data(), Positions(real, 2, 2));
-}
-
-rotary_heads view_of(void* data, DType dtype, const Layout& l, int first) {
-  auto x = initialised(rotary_heads_init);
-  x.data = data, x.dtype = constant_of(dtype), x.first = first;
-  x.batch = l.batch, x.tokens = l.tokens, x.heads = l.heads, x.head_dim = l.head_dim;
-  x.batch_stride = l.batch_stride, x.token_stride = l.token_stride, x.head_stride = l.head_stride;
-  return x;
-}
-
-Bytes counted(DType dtype, const Layout& l) {
-  Bytes x(bytes_of(l, dtype));
-  for (std::int64_t i = 0; i < extent(l); ++i)
-    set_bits(x.data(), dtype, i, oracle::narrow(static_cast<float>(i * 7 % 23 - 11) / 4, dtype));
-  return x;
+  check(real);
 }
 
 // q and k of one call by the slices of C++, with the elements before the block copied.
@@ -202,47 +226,53 @@ struct Calls : ::testing::TestWithParam<GridPoint> {
   DType dtype = std::get<0>(GetParam());
   Pairing pairing = std::get<1>(GetParam());
   Direction direction = std::get<2>(GetParam());
-  Table rows{frequencies(Rope{.head_dim = 8, .pairing = pairing}), positions(1000, 5)};
-  Bytes q = counted(dtype, q_layout), k = counted(dtype, k_layout);
+  Frequencies f = frequencies(Rope{.head_dim = 8, .pairing = pairing});
+  Table rows{f, positions(1000, 5)};
+  Bytes q = elements(q_layout), k = elements(k_layout);
+  Handles h = handles_of(rope_of(8, constant_of(pairing)));
+  rotary_options how = initialised(rotary_options_init);
+  void SetUp() override {
+    assign(h, run_of(1000, 5));
+    how.direction = constant_of(direction);
+  }
 
-  rotary_heads q_view(Bytes& x) const { return view_of(x.data(), dtype, q_layout, first); }
-  rotary_heads k_view(Bytes& x) const { return view_of(x.data(), dtype, k_layout, first); }
-  Bytes rotated(const Bytes& x, const Layout& l) const {
+  Bytes elements(const Layout& l) const {
+    Bytes x(bytes_of(l, dtype));
+    for (std::int64_t i = 0; i < extent(l); ++i)
+      set_bits(x.data(), dtype, i, oracle::narrow(static_cast<float>(i * 7 % 23 - 11) / 4, dtype));
+    return x;
+  }
+  Heads q_of(Bytes& x) const { return {x.data(), dtype, q_layout}; }
+  Heads k_of(Bytes& x) const { return {x.data(), dtype, k_layout}; }
+  rotary_heads q_view(Bytes& x) const { return view_of(q_of(x), first); }
+  rotary_heads k_view(Bytes& x) const { return view_of(k_of(x), first); }
+  Bytes rotated(const Bytes& x, const Layout& l, const Table& by) const {
     Bytes y = x;
-    rotate(slice(Heads{y.data(), dtype, l}, first, head_dim - first), rows, {.direction = direction});
+    rotate(slice(Heads{y.data(), dtype, l}, first, head_dim - first), by, {.direction = direction});
     return y;
   }
 };
 
 TEST_P(Calls, InPlaceOutOfPlaceInPartsAndByAPoolGiveTheBitsOfCpp) {
-  const Bytes wanted_q = rotated(q, q_layout), wanted_k = rotated(k, k_layout);
-  const Handles h = handles_of(rope_of(8, constant_of(pairing)));
-  assign(h, run_of(1000, 5));
-  auto options = initialised(rotary_options_init);
-  options.direction = constant_of(direction);
-  rotary_pool* pool = nullptr;
-  expect_ok(rotary_pool_make(3, &pool));
+  const Bytes wanted_q = rotated(q, q_layout, rows), wanted_k = rotated(k, k_layout, rows);
   for (const int parts : {1, 7}) {
-    options.parts = parts;
+    how.parts = parts;
     for (const bool in_place : {true, false}) {
       Bytes from_q = q, from_k = k, to_q(q.size()), to_k(k.size()), alone(q.size());
-      const rotary_heads xq = q_view(from_q);
-      const rotary_heads xk = k_view(from_k);
-      const rotary_heads yq = q_view(to_q);
-      const rotary_heads yk = k_view(to_k);
-      const rotary_heads ya = q_view(alone);
-      for (options.part = parts - 1; options.part >= 0; --options.part) {
-        if (!in_place) expect_ok(rotary_rotate(&xq, &ya, h.table, &options));
-        expect_ok(rotary_rotate_qk(&xq, in_place ? nullptr : &yq, &xk, in_place ? nullptr : &yk, h.table, &options));
+      const rotary_heads xq = q_view(from_q), xk = k_view(from_k), yq = q_view(to_q), yk = k_view(to_k);
+      for (how.part = parts - 1; how.part >= 0; --how.part) {
+        if (!in_place) expect_ok(rotary_rotate(&xq, address(q_view(alone)), h.table, &how));
+        expect_ok(rotary_rotate_qk(&xq, in_place ? nullptr : &yq, &xk, in_place ? nullptr : &yk, h.table, &how));
       }
       EXPECT_EQ(in_place ? from_q : to_q, wanted_q);
       EXPECT_EQ(in_place ? from_k : to_k, wanted_k);
       EXPECT_EQ(in_place ? wanted_q : alone, wanted_q);
     }
   }
-  options.part = 0, options.parts = 1, options.pool = pool;
-  const rotary_heads x = q_view(q);
-  expect_ok(rotary_rotate(&x, nullptr, h.table, &options));
+  rotary_pool* pool = nullptr;
+  expect_ok(rotary_pool_make(3, &pool));
+  how.part = 0, how.parts = 1, how.pool = pool;
+  expect_ok(rotary_rotate(address(q_view(q)), nullptr, h.table, &how));
   EXPECT_EQ(q, wanted_q);
   rotary_pool_free(pool);
 }
@@ -250,361 +280,342 @@ TEST_P(Calls, InPlaceOutOfPlaceInPartsAndByAPoolGiveTheBitsOfCpp) {
 TEST_P(Calls, QueriesTimesTheirFactorsAreThoseOfCpp) {
   std::vector<float> scale;
   for (int i = 0; i < 10; ++i) scale.push_back(1 + 0.3F * static_cast<float>(i));
-  const Handles h = handles_of(rope_of(8, constant_of(pairing)));
-  assign(h, run_of(1000, 5));
-  auto options = initialised(rotary_options_init);
-  options.direction = constant_of(direction), options.query_scale = scale.data();
+  how.query_scale = scale.data();
   for (const std::size_t factors : {5U, 10U}) {
-    options.query_scales = static_cast<std::int64_t>(factors);
+    how.query_scales = static_cast<std::int64_t>(factors);
     Bytes wanted_q = q, wanted_k = k, in_place = q, to_q(q.size()), to_k(k.size());
-    rotate_qk(Heads{wanted_q.data(), dtype, q_layout}, Heads{wanted_k.data(), dtype, k_layout}, rows,
-              {.direction = direction, .first = first}, std::span(scale).first(factors));
-    EXPECT_NE(wanted_q, rotated(q, q_layout));
-    const rotary_heads x = q_view(in_place), xk = k_view(k);
-    const rotary_heads yq = q_view(to_q), yk = k_view(to_k);
-    expect_ok(rotary_rotate_qk(&x, &yq, &xk, &yk, h.table, &options));
-    expect_ok(rotary_rotate_qk(&x, nullptr, &xk, &yk, h.table, &options));
+    rotate_qk(q_of(wanted_q), k_of(wanted_k), rows, {.direction = direction, .first = first},
+              std::span(scale).first(factors));
+    EXPECT_NE(wanted_q, rotated(q, q_layout, rows));
+    const rotary_heads x = q_view(in_place), xk = k_view(k), yk = k_view(to_k);
+    expect_ok(rotary_rotate_qk(&x, address(q_view(to_q)), &xk, &yk, h.table, &how));
+    expect_ok(rotary_rotate_qk(&x, nullptr, &xk, &yk, h.table, &how));
     EXPECT_EQ(to_q, wanted_q);
     EXPECT_EQ(to_k, wanted_k);
     EXPECT_EQ(in_place, wanted_q);
   }
   const rotary_heads x = q_view(q), y = k_view(k);
-  const auto call = [&] { return rotary_rotate_qk(&x, nullptr, &y, nullptr, h.table, &options); };
-  options.query_scales = 4;
+  const auto call = [&] { return rotary_rotate_qk(&x, nullptr, &y, nullptr, h.table, &how); };
+  how.query_scales = 4;
   expect_refused(call(), ROTARY_SHAPE, "2 x 5, but got 4");
-  options.query_scales = 0;
+  how.query_scales = 0;
   expect_refused(call(), ROTARY_SHAPE, "query_scales must be at least 1");
-  options.query_scales = 5;
-  expect_refused(rotary_rotate(&x, nullptr, h.table, &options), ROTARY_VALUE, "must not have a query_scale");
-  options.parts = 2;
+  how.query_scales = 5;
+  expect_refused(rotary_rotate(&x, nullptr, h.table, &how), ROTARY_VALUE, "must not have a query_scale");
+  how.parts = 2;
   expect_refused(call(), ROTARY_VALUE, "both a query_scale and parts");
 }
 
 TEST_P(Calls, FirstIsASliceWhoseFrontIsCopied) {
-  const Bytes wanted = rotated(q, q_layout);
-  Bytes out(q.size());
-  RotateOptions options{.direction = direction};
-  options.first = first;
-  rotate(ConstHeads(q.data(), dtype, q_layout), Heads{out.data(), dtype, q_layout}, rows, options);
+  const Bytes wanted = rotated(q, q_layout, rows);
+  Bytes out(q.size()), packed(q.size());
+  RotateOptions options{.direction = direction, .first = first};
+  rotate(ConstHeads(q_of(q)), q_of(out), rows, options);
   EXPECT_EQ(out, wanted);
-  Bytes packed(q.size());
-  rotate_qkv(ConstHeads(q.data(), dtype, q_layout), Heads{packed.data(), dtype, q_layout}, 0, rows, options);
+  rotate_qkv(ConstHeads(q_of(q)), q_of(packed), 0, rows, options);
   EXPECT_EQ(packed, wanted);
-  // By a rope, whose block begins there too.
-  Rope rope{.head_dim = head_dim, .rotary_dim = 8, .pairing = pairing};
-  if (direction == Direction::forward) {
+  if (direction == Direction::forward) {  // by a rope, whose block begins there too
     Bytes of_q = q, of_k = k;
-    rotate_qk(Heads{of_q.data(), dtype, q_layout}, Heads{of_k.data(), dtype, k_layout}, rope, 1000, options);
+    rotate_qk(q_of(of_q), k_of(of_k), {.head_dim = head_dim, .rotary_dim = 8, .pairing = pairing}, 1000, options);
     EXPECT_EQ(of_q, wanted);
-    EXPECT_EQ(of_k, rotated(k, k_layout));
+    EXPECT_EQ(of_k, rotated(k, k_layout, rows));
   }
-  options.first = head_dim + 1;
-  EXPECT_EQ(code_of([&] { rotate(Heads{out.data(), dtype, q_layout}, rows, options); }), Code::SHAPE);
-  options.first = 6;  // 8 elements do not fit behind it
-  EXPECT_EQ(code_of([&] { rotate(Heads{out.data(), dtype, q_layout}, rows, options); }), Code::SHAPE);
+  for (const int wrong : {head_dim + 1, 6}) {  // 8 elements do not fit behind 6
+    options.first = wrong;
+    EXPECT_EQ(code_of([&] { rotate(q_of(out), rows, options); }), Code::SHAPE);
+  }
   EXPECT_EQ(out, wanted);
 }
 
-// Rows of every type, cos and sin side by side with a gap, by numbers that rise, repeat and jump.
+// Rows of every type, written cos and sin side by side with a gap, by numbers that rise, repeat and jump.
 TEST_P(Calls, RowsByNumberAreThoseOfATable) {
-  const Table all(frequencies(Rope{.head_dim = 8, .pairing = pairing}), positions(0, 40),
-                  {Angles::exact, Rounding::bf16});
   const std::vector<std::int32_t> each{7, 8, 9, 3, 3, 39, 37, 0, 2, 4}, shared{10, 12, 14, 15, 15};
-  for (const auto& [numbers, batch] : {std::pair(each, 2), std::pair(shared, 1)}) {
-    std::vector<float> cos, sin;
-    for (const auto n : numbers) {
-      cos.insert(cos.end(), all.cos().begin() + n * 4, all.cos().begin() + n * 4 + 4);
-      sin.insert(sin.end(), all.sin().begin() + n * 4, all.sin().begin() + n * 4 + 4);
-    }
-    const Table wanted(cos, sin, 4, pairing, batch);
-    Bytes wanted_q = q, wanted_k = k;
-    RotateOptions options{.direction = direction};
-    options.first = first;
-    rotate_qk(Heads{wanted_q.data(), dtype, q_layout}, Heads{wanted_k.data(), dtype, k_layout}, wanted, options);
-    for (const DType type : {DType::f32, DType::f16, DType::bf16}) {
-      Bytes cache(bytes_of(thd(40, 1, 11), type));
-      for (std::int64_t i = 0; i < 40 * 4; ++i) {
-        for (const auto& [values, at] : {std::pair(all.cos(), 0), std::pair(all.sin(), 4)}) {
-          set_bits(cache.data(), type, i / 4 * 11 + i % 4 + at,
-                   oracle::narrow(values[static_cast<std::size_t>(i)], type));
-        }
-      }
-      auto given = initialised(rotary_rows_init);
-      given.dtype = constant_of(type), given.cos = cache.data(), given.rows = 40, given.stride = 11;
-      given.sin = cache.data() + 4 * size_of(type), given.pairs = 4, given.pairing = constant_of(pairing);
-      auto at = initialised(rotary_positions_init);
-      at.type = ROTARY_INT32, at.values = numbers.data(), at.tokens = 5, at.batch = batch;
-      const Handles h = handles_of(rope_of(8));
-      expect_ok(rotary_table_assign_rows(h.table, &given, &at));
-      EXPECT_EQ(rotary_table_tokens(h.table), 5);
-      EXPECT_EQ(rotary_table_batch(h.table), batch);
-      EXPECT_TRUE(same_bits(wanted.cos(), std::span(rotary_table_cos(h.table), wanted.cos().size())));
-      auto how = initialised(rotary_options_init);
-      how.direction = constant_of(direction);
+  for (const DType type : dtypes) {
+    const std::size_t size = size_of(type);
+    Bytes cache(40 * 11 * size, std::byte{0x5a});
+    auto given = rows_of(cache.data(), cache.data() + 5 * size, 11, 40, 4);
+    given.dtype = constant_of(type), given.pairing = constant_of(pairing);
+    const rotary_positions all = run_of(0, 40);
+    const auto write = [&](std::int64_t stride) {
+      return rotary_rows_write(h.frequencies, &all, cache.data(), cache.data() + 5 * size, given.dtype, stride,
+                               ROTARY_EXACT);
+    };
+    expect_ok(write(11));
+    EXPECT_EQ(cache[4 * size], std::byte{0x5a}) << "between the rows";
+    expect_refused(write(3), ROTARY_SHAPE, "at least the 4 pairs");
+    for (const auto& [numbers, batch] : {std::pair(each, 2), std::pair(shared, 1)}) {
+      const Table wanted(f, Positions(numbers, 1, batch), {Angles::exact, static_cast<Rounding>(type)});
+      const Bytes wanted_q = rotated(q, q_layout, wanted), wanted_k = rotated(k, k_layout, wanted);
+      const rotary_positions at = positions_of(numbers, batch);
+      const Handles other = handles_of(rope_of(8));
+      expect_ok(rotary_table_assign_rows(other.table, &given, &at));
+      expect_rows(other, wanted);
       for (const int parts : {1, 3, 11}) {
         Bytes got_q = q, got_k(k.size()), alone = q;
         how.parts = parts;
         for (how.part = 0; how.part < parts; ++how.part) {
-          const rotary_heads xq = q_view(got_q);
-          const rotary_heads xk = k_view(k);
-          const rotary_heads yk = k_view(got_k);
-          const rotary_heads x = q_view(alone);
-          expect_ok(rotary_rotate_qk_rows(&xq, nullptr, &xk, &yk, &given, &at, &how));
-          expect_ok(rotary_rotate_qk_rows(&x, nullptr, nullptr, nullptr, &given, &at, &how));
+          expect_ok(rotary_rotate_qk_rows(address(q_view(got_q)), nullptr, address(k_view(k)), address(k_view(got_k)),
+                                          &given, &at, &how));
+          expect_ok(rotary_rotate_qk_rows(address(q_view(alone)), nullptr, nullptr, nullptr, &given, &at, &how));
         }
         EXPECT_EQ(got_q, wanted_q) << name(type) << parts;
         EXPECT_EQ(got_k, wanted_k) << name(type) << parts;
         EXPECT_EQ(alone, wanted_q) << name(type) << parts;
       }
       const Rows by{given.cos, given.sin, type, 4, pairing, 11, 40, Positions(numbers, 1, batch)};
-      Bytes in_place = q, out(q.size());
       const ThreadPool pool(2);
-      options.executor = &pool;
-      rotate(Heads{in_place.data(), dtype, q_layout}, by, options);
-      rotate(ConstHeads(q.data(), dtype, q_layout), Heads{out.data(), dtype, q_layout}, by, options);
+      const RotateOptions options{.direction = direction, .first = first, .executor = &pool};
+      Bytes in_place = q, out(q.size());
+      rotate(q_of(in_place), by, options);
+      rotate(ConstHeads(q_of(q)), q_of(out), by, options);
       EXPECT_EQ(in_place, wanted_q);
       EXPECT_EQ(out, wanted_q);
-      options.executor = &serial();
     }
   }
 }
 
 INSTANTIATE_TEST_SUITE_P(Grid, Calls, grid, grid_name);
 
-TEST(C, PackedTensorsAndCaches) {
-  const Handles h = handles_of(rope_of(8));
-  assign(h, run_of(0, 5));
-  const Table rows(frequencies(Rope{.head_dim = 8, .pairing = Pairing::half}), positions(0, 5));
-  std::vector<float> qkv(5 * 4 * 8), out(qkv.size()), wanted(qkv.size());
-  for (std::size_t i = 0; i < qkv.size(); ++i) qkv[i] = static_cast<float>(i % 23) - 11;
-  const Layout packed = thd(5, 4, 8);
-  rotate_qkv(heads(std::as_const(qkv), packed), heads(wanted, packed), 1, rows);
-  const rotary_heads x = view_of(qkv.data(), DType::f32, packed, 0), y = view_of(out.data(), DType::f32, packed, 0);
-  expect_ok(rotary_rotate_qkv(&x, &y, 1, h.table, nullptr));
-  EXPECT_EQ(out, wanted);
+// ---- packed tensors and caches ----
 
-  const Layout one = [] {
-    Layout l = thd(5, 1, 8);
+// Tokens that append to a cache of zeros, in C and in C++.
+struct Appends {
+  Handles h = handles_of(rope_of(8));
+  Table rows{frequencies(Rope{.head_dim = 8, .pairing = Pairing::half}), positions(0, 5)};
+  std::vector<float> qkv = counted(5 * 4 * 8);
+  Appends() { assign(h, run_of(0, 5)); }
+
+  ConstHeads part(std::int64_t first, std::int64_t heads, int head_dim = 8) const {
+    Layout l = thd(5, heads, head_dim);
     l.token_stride = 32;
-    return l;
-  }();
-  const std::vector<std::int64_t> slots{3, -1, 8, 0, 9};
-  for (const CacheType type : {CacheType::same, CacheType::f8_e4m3, CacheType::f32, CacheType::f16, CacheType::bf16}) {
-    for (const bool flat : {true, false}) {
-      std::vector<float> k_cache(10 * 8), v_cache(10 * 8), wanted_k(10 * 8), wanted_v(10 * 8);
-      std::vector<float> q_out(5 * 16), wanted_q(5 * 16);
-      auto cache = initialised(rotary_cache_init);
-      cache.type = constant_of(type), cache.k = k_cache.data(), cache.v = v_cache.data(), cache.pages = 2;
-      cache.page_size = 5, cache.heads = 1, cache.head_dim = 8, cache.page_stride = 40, cache.token_stride = 8;
-      cache.head_stride = 8, cache.slots = flat ? slots.data() : nullptr, cache.k_scale = 0.5F, cache.v_scale = 2;
-      Layout two = thd(5, 2, 8);
-      two.token_stride = 32;
-      const rotary_heads q = view_of(qkv.data(), DType::f32, two, 0);
-      const rotary_heads q_to = view_of(q_out.data(), DType::f32, thd(5, 2, 8), 0);
-      rotary_heads k = view_of(qkv.data() + 16, DType::f32, one, 0);
-      const rotary_heads v = view_of(qkv.data() + 24, DType::f32, one, 0);
-      expect_ok(rotary_rotate_append(&q, &q_to, &k, &v, h.table, &cache, nullptr));
-      Cache wanted_cache = nhd(wanted_k.data(), wanted_v.data(), 2, 5, 1, 8, type);
-      wanted_cache.k_scale = 0.5F, wanted_cache.v_scale = 2;
-      rotate_append(ConstHeads(qkv.data(), DType::f32, two), heads(wanted_q, thd(5, 2, 8)),
-                    ConstHeads(qkv.data() + 16, DType::f32, one), ConstHeads(qkv.data() + 24, DType::f32, one), rows,
-                    wanted_cache, flat ? Slots::flat(slots.data()) : Slots::rows(0));
-      EXPECT_EQ(q_out, wanted_q);
-      EXPECT_TRUE(same_bits(std::span<const float>(k_cache), wanted_k)) << name(type);
-      EXPECT_TRUE(same_bits(std::span<const float>(v_cache), wanted_v)) << name(type);
-      k.first = 1;
-      expect_refused(rotary_rotate_append(&q, &q_to, &k, &v, h.table, &cache, nullptr), ROTARY_SHAPE,
-                     "k must have first 0 but got 1");
-    }
+    return {qkv.data() + first, DType::f32, l};
   }
-}
-
-// A field and the constants that it takes. call runs a call whose every other field is right.
-struct ConstantField {
-  const char* name;
-  std::vector<std::int32_t> taken;
-  std::function<rotary_status(std::int32_t)> call;
+  void expect_same(Cache cache, const Slots& slots, const ConstHeads& k, const ConstHeads& v, int first = 0) const {
+    SCOPED_TRACE(name(cache.type));
+    const ConstHeads q = part(0, 1, 8 + first);
+    std::vector<float> q_out(5 * 16), wanted_q(5 * 16), memory(500), wanted(500);
+    const auto to = [&](std::vector<float>& out) { return heads(out, thd(5, 1, q.layout.head_dim)); };
+    cache.k_scale = 0.5F, cache.v_scale = 2;
+    cache.k = wanted.data(), cache.v = cache.k_offset > 0 ? wanted.data() : wanted.data() + 250;
+    rotate_append(q, to(wanted_q), k, v, rows, cache, slots, {.first = first});
+    cache.k = memory.data(), cache.v = cache.k_offset > 0 ? memory.data() : memory.data() + 250;
+    expect_ok(rotary_rotate_append(address(view_of(q, first)), address(view_of(to(q_out), first)), address(view_of(k)),
+                                   v.data == nullptr ? nullptr : address(view_of(v)), h.table,
+                                   address(cache_of(cache, slots)), nullptr));
+    EXPECT_EQ(q_out, wanted_q);
+    EXPECT_TRUE(same_bits(memory, wanted));
+    EXPECT_NE(wanted, std::vector<float>(500));
+  }
 };
 
+TEST(C, PackedTensorsAndCaches) {
+  Appends call;
+  std::vector<float> out(call.qkv.size()), wanted(call.qkv.size());
+  const Layout packed = thd(5, 4, 8);
+  rotate_qkv(heads(std::as_const(call.qkv), packed), heads(wanted, packed), 1, call.rows);
+  expect_ok(
+      rotary_rotate_qkv(address(view_of(call.qkv, packed)), address(view_of(out, packed)), 1, call.h.table, nullptr));
+  EXPECT_EQ(out, wanted);
+
+  const std::vector<std::int64_t> slots{3, -1, 8, 0, 9}, firsts{1};
+  const std::vector<std::int32_t> narrow{4, 1, 3, -2, 9}, indptr{0, 2, 3}, indices{2, 0, 1}, sequence{0, 0, 1, -1, 0},
+      place{0, 3, 1, 0, 9};
+  const Slots paged = Slots::paged(indptr.data(), indices.data(), sequence.data(), place.data(), 2);
+  const ConstHeads k = call.part(16, 1), v = call.part(24, 1);
+  for (const CacheType type : {CacheType::same, CacheType::f8_e4m3, CacheType::f32, CacheType::f16, CacheType::bf16}) {
+    for (const Slots& to :
+         {Slots::flat(slots.data()), Slots::flat(narrow.data()), Slots::rows(0), Slots::each_row(firsts.data()), paged})
+      call.expect_same(nhd(nullptr, nullptr, 3, 6, 1, 8, type), to, k, v);
+  }
+  call.expect_same(hnd(nullptr, nullptr, 3, 6, 1, 8, CacheType::same, 12), paged, k, call.part(4, 1, 12));
+  // Rows of 12 elements of a latent, then the key; without the latent they stay 0.
+  const Cache latent = latent_rows(nullptr, 3, 6, 12, 8);
+  call.expect_same(latent, Slots::flat(slots.data()), k, call.part(4, 1, 12), 3);
+  call.expect_same(latent, Slots::flat(slots.data()), k, Heads{}, 3);
+  auto cache = initialised(rotary_cache_init);
+  expect_ok(rotary_latent_rows(&cache, nullptr, 3, 6, 12, 8));
+  const rotary_cache same = cache_of(latent, {});
+  EXPECT_EQ(std::memcmp(&cache, &same, sizeof cache), 0);
+  expect_refused(rotary_latent_rows(&cache, nullptr, 3, 6, 0, 8), ROTARY_SHAPE, "latent_dim");
+  expect_refused(rotary_latent_rows(nullptr, nullptr, 3, 6, 12, 8), ROTARY_VALUE, "cache must not be null");
+
+  std::vector<float> memory(500);
+  cache = cache_of(nhd(memory.data(), memory.data() + 250, 3, 6, 1, 8), paged);
+  const auto append = [&](int first) {
+    return rotary_rotate_append(address(view_of(call.part(0, 1))), address(view_of(out, thd(5, 1, 8))),
+                                address(view_of(k, first)), address(view_of(v)), call.h.table, &cache, nullptr);
+  };
+  expect_refused(append(1), ROTARY_SHAPE, "k must have first 0 but got 1");
+  cache.sequences = 1;
+  expect_refused(append(0), ROTARY_SHAPE, "below the 1 sequences");
+  cache.skip_missing = 1;
+  expect_ok(append(0));
+}
+
+// The fields that take constants, in calls of which all else is right.
+struct Fields {
+  rotary_rope rope = rope_of(4);
+  rotary_positions at = run_of(0, 2);
+  std::int32_t angles = ROTARY_EXACT, rounding = ROTARY_F32, between = ROTARY_F32, borrowed = ROTARY_HALF,
+               write_angles = ROTARY_EXACT, write_dtype = ROTARY_F32;
+  rotary_rows rows{};
+  rotary_heads x{};
+  rotary_options options = initialised(rotary_options_init);
+  rotary_cache cache{};
+};
+
+// The first status of these calls that is not OK.
+rotary_status call_with(const std::function<void(Fields&)>& change) {
+  static const std::vector<double> factors{1, 2};
+  static const std::vector<std::int64_t> zeros(2);  // positions of any type
+  std::vector<float> x(8), k(8), v(8), k_cache(8), v_cache(8), cos(4), sin(4);
+  Fields f;
+  f.rope.factor = 2, f.rope.trained_length = 8, f.rope.short_factor = f.rope.long_factor = factors.data();
+  f.at.values = zeros.data();
+  f.rows = rows_of(k_cache.data(), v_cache.data(), 2, 2, 2);
+  f.x = view_of(x, thd(2, 1, 4));
+  f.cache = cache_of(nhd(k_cache.data(), v_cache.data(), 1, 2, 1, 4), Slots::rows(0));
+  change(f);
+  const Handles h = handles_of(rope_of(4)), other = handles_of(rope_of(4));
+  assign(h, run_of(0, 2));
+  const rotary_positions two = run_of(0, 2);
+  const rotary_heads from_q = view_of(x, thd(2, 1, 4)), from_k = view_of(k, thd(2, 1, 4)),
+                     from_v = view_of(v, thd(2, 1, 4));
+  Handles made;
+  for (const rotary_status status :
+       {rotary_frequencies_make(&f.rope, 8, &made.frequencies),
+        rotary_table_assign(other.table, h.frequencies, &f.at, f.angles, f.rounding),
+        rotary_table_between(other.table, h.frequencies, &two, h.frequencies, &two, f.between),
+        rotary_table_borrow(other.table, cos.data(), sin.data(), 2, 2, f.borrowed, 1),
+        rotary_table_assign_rows(other.table, &f.rows, &two),
+        rotary_rows_write(h.frequencies, &two, cos.data(), sin.data(), f.write_dtype, 2, f.write_angles),
+        rotary_rotate(&f.x, nullptr, h.table, &f.options),
+        rotary_rotate_append(&from_q, nullptr, &from_k, &from_v, h.table, &f.cache, nullptr)}) {
+    if (status != ROTARY_OK) return status;
+  }
+  return ROTARY_OK;
+}
+
 TEST(C, AFieldRefusesTheConstantsOfEveryOtherKind) {
-  const std::vector<std::int32_t> pairings{ROTARY_HALF, ROTARY_INTERLEAVED, ROTARY_INTERLEAVED_TO_HALF},
+  using Constants = std::vector<std::int32_t>;
+  const Constants pairings{ROTARY_HALF, ROTARY_INTERLEAVED, ROTARY_INTERLEAVED_TO_HALF},
       scalings{ROTARY_UNSCALED, ROTARY_LINEAR, ROTARY_NTK,          ROTARY_NTK_FIXED, ROTARY_DYNAMIC,    ROTARY_YARN,
                ROTARY_LONGROPE, ROTARY_LLAMA3, ROTARY_PROPORTIONAL, ROTARY_YARN_LOG,  ROTARY_THETA_SCALE},
       position_types{ROTARY_RUN, ROTARY_INT32, ROTARY_INT64, ROTARY_DOUBLE}, angles{ROTARY_EXACT, ROTARY_FLOAT32},
-      dtypes{ROTARY_F32, ROTARY_F16, ROTARY_BF16}, directions{ROTARY_FORWARD, ROTARY_BACKWARD},
+      types{ROTARY_F32, ROTARY_F16, ROTARY_BF16}, ways{ROTARY_FORWARD, ROTARY_BACKWARD},
       stores{ROTARY_AUTOMATIC, ROTARY_CACHED, ROTARY_STREAMING},
-      cache_types{ROTARY_CACHE_SAME, ROTARY_CACHE_F8_E4M3, ROTARY_CACHE_F32, ROTARY_CACHE_F16, ROTARY_CACHE_BF16};
-  std::vector<std::int32_t> constants{ROTARY_OK, ROTARY_SHAPE, ROTARY_DTYPE, ROTARY_INTERNAL, -1, 999};
-  for (const auto& kind : {pairings, scalings, position_types, angles, dtypes, directions, stores, cache_types}) {
+      caches{ROTARY_CACHE_SAME, ROTARY_CACHE_F8_E4M3, ROTARY_CACHE_F32, ROTARY_CACHE_F16, ROTARY_CACHE_BF16};
+  Constants constants{ROTARY_OK, ROTARY_SHAPE, ROTARY_DTYPE, ROTARY_INTERNAL, -1, 999};
+  for (const Constants& kind : {pairings, scalings, position_types, angles, types, ways, stores, caches}) {
     for (const std::int32_t constant : kind) {
       EXPECT_EQ(std::ranges::count(constants, constant), 0) << constant;
       constants.push_back(constant);
     }
   }
-
-  const Handles h = handles_of(rope_of(4));
-  const rotary_positions two = run_of(0, 2);
-  assign(h, two);
-  const std::vector<double> factors{1, 2};
-  std::vector<std::int64_t> numbers(2);  // zeros of any type that positions have
-  std::vector<float> x(8), k_cache(8), v_cache(8);
-  const auto view = [&](std::vector<float>& values) { return view_of(values.data(), DType::f32, thd(2, 1, 4), 0); };
-  const auto rope_call = [&](auto set) {
-    rotary_rope rope = rope_of(4);
-    rope.factor = 2, rope.trained_length = 8, rope.short_factor = rope.long_factor = factors.data();
-    set(rope);
-    Handles other;
-    return rotary_frequencies_make(&rope, 8, &other.frequencies);
+  struct Field {
+    const char* name;
+    const Constants& taken;
+    std::int32_t& (*of)(Fields&);
   };
-  const auto rows_call = [&](auto set) {
-    auto rows = initialised(rotary_rows_init);
-    rows.cos = k_cache.data(), rows.sin = v_cache.data(), rows.stride = 2, rows.rows = 2, rows.pairs = 2;
-    rows.pairing = ROTARY_HALF;
-    set(rows);
-    Handles other = handles_of(rope_of(4));
-    return rotary_table_assign_rows(other.table, &rows, &two);
-  };
-  const auto rotate_call = [&](auto set) {
-    auto options = initialised(rotary_options_init);
-    rotary_heads heads = view(x);
-    set(heads, options);
-    return rotary_rotate(&heads, nullptr, h.table, &options);
-  };
-  const std::vector<ConstantField> fields{
-      {"rope.pairing", pairings, [&](int c) { return rope_call([&](rotary_rope& r) { r.pairing = c; }); }},
-      {"rope.scaling", scalings, [&](int c) { return rope_call([&](rotary_rope& r) { r.scaling = c; }); }},
-      {"positions.type", position_types,
-       [&](int c) {
-         rotary_positions at = two;
-         at.type = c, at.values = numbers.data();
-         return rotary_table_assign(h.table, h.frequencies, &at, ROTARY_EXACT, ROTARY_F32);
-       }},
-      {"angles", angles, [&](int c) { return rotary_table_assign(h.table, h.frequencies, &two, c, ROTARY_F32); }},
-      {"rounding", dtypes, [&](int c) { return rotary_table_assign(h.table, h.frequencies, &two, ROTARY_EXACT, c); }},
-      {"between's rounding", dtypes,
-       [&](int c) { return rotary_table_between(h.table, h.frequencies, &two, h.frequencies, &two, c); }},
-      {"borrow's pairing", pairings,
-       [&](int c) {
-         const Handles other = handles_of(rope_of(4));
-         return rotary_table_borrow(other.table, k_cache.data(), v_cache.data(), 2, 2, c, 1);
-       }},
-      {"rows.dtype", dtypes, [&](int c) { return rows_call([&](rotary_rows& r) { r.dtype = c; }); }},
-      {"rows.pairing", pairings, [&](int c) { return rows_call([&](rotary_rows& r) { r.pairing = c; }); }},
-      {"write's angles", angles,
-       [&](int c) { return rotary_rows_write(h.frequencies, &two, k_cache.data(), v_cache.data(), ROTARY_F32, 2, c); }},
-      {"write's dtype", dtypes,
-       [&](int c) {
-         return rotary_rows_write(h.frequencies, &two, k_cache.data(), v_cache.data(), c, 2, ROTARY_EXACT);
-       }},
-      {"heads.dtype", dtypes,
-       [&](int c) { return rotate_call([&](rotary_heads& heads, rotary_options&) { heads.dtype = c; }); }},
-      {"options.direction", directions,
-       [&](int c) { return rotate_call([&](rotary_heads&, rotary_options& o) { o.direction = c; }); }},
-      {"options.stores", stores,
-       [&](int c) { return rotate_call([&](rotary_heads&, rotary_options& o) { o.stores = c; }); }},
-      {"cache.type", cache_types, [&](int c) {
-         auto cache = initialised(rotary_cache_init);
-         cache.k = k_cache.data(), cache.v = v_cache.data(), cache.pages = 1, cache.page_size = 2, cache.heads = 1;
-         cache.head_dim = 4, cache.page_stride = 8, cache.token_stride = 4, cache.head_stride = 4, cache.type = c;
-         std::vector<float> k(8), v(8);
-         const rotary_heads from_q = view(x), from_k = view(k), from_v = view(v);
-         return rotary_rotate_append(&from_q, nullptr, &from_k, &from_v, h.table, &cache, nullptr);
-       }}};
-  for (const ConstantField& field : fields) {
-    for (const std::int32_t constant : constants) {
-      const rotary_status status = field.call(constant);
-      EXPECT_EQ(status == ROTARY_OK, std::ranges::count(field.taken, constant) == 1)
-          << field.name << " = " << constant << ": " << (status == ROTARY_OK ? "" : rotary_error());
-    }
+  const Field fields[] = {{"rope.pairing", pairings, [](Fields & f) -> auto& {return f.rope.pairing;
+}
+}  // namespace
+, {"rope.scaling", scalings, [](Fields& f) -> auto& {return f.rope.scaling;
+}  // namespace rotary::tests
+}
+, {"positions.type", position_types, [](Fields& f) -> auto& {return f.at.type;
+}
+}
+, {"angles", angles, [](Fields& f) -> auto& {return f.angles;
+}
+}
+, {"rounding", types, [](Fields& f) -> auto& {return f.rounding;
+}
+}
+, {"between's rounding", types, [](Fields& f) -> auto& {return f.between;
+}
+}
+, {"borrow's pairing", pairings, [](Fields& f) -> auto& {return f.borrowed;
+}
+}
+, {"rows.dtype", types, [](Fields& f) -> auto& {return f.rows.dtype;
+}
+}
+, {"rows.pairing", pairings, [](Fields& f) -> auto& {return f.rows.pairing;
+}
+}
+, {"write's angles", angles, [](Fields& f) -> auto& {return f.write_angles;
+}
+}
+, {"write's dtype", types, [](Fields& f) -> auto& {return f.write_dtype;
+}
+}
+, {"heads.dtype", types, [](Fields& f) -> auto& {return f.x.dtype;
+}
+}
+, {"options.direction", ways, [](Fields& f) -> auto& {return f.options.direction;
+}
+}
+, {"options.stores", stores, [](Fields& f) -> auto& {return f.options.stores;
+}
+}
+, {
+  "cache.type", caches, [](Fields & f) -> auto& { return f.cache.type; }
+}
+}
+;
+for (const Field& field : fields) {
+  for (const std::int32_t constant : constants) {
+    const rotary_status status = call_with([&](Fields& f) { field.of(f) = constant; });
+    EXPECT_EQ(status == ROTARY_OK, std::ranges::count(field.taken, constant) == 1)
+        << field.name << " = " << constant << ": " << (status == ROTARY_OK ? "" : rotary_error());
   }
 }
+}
 
-TEST(C, TablesBetweenTwoRopes) {
+TEST(C, TablesBetweenTwoRopesAndShiftsGiveTheBitsOfCpp) {
   rotary_rope rope = rope_of(8);
   const Handles from = handles_of(rope);
   rope.base = 500;
   const Handles to = handles_of(rope, 1);
+  const Frequencies f = frequencies({.head_dim = 8, .pairing = Pairing::half}),
+                    g = frequencies({.head_dim = 8, .base = 500, .pairing = Pairing::half});
   const rotary_positions at = run_of(100, 3);
-  rotary_positions then = run_of(0, 3);
   const std::vector<std::int32_t> moved = {4, 0, -9};
-  then.type = ROTARY_INT32, then.values = moved.data();
+  rotary_positions then = positions_of(moved);
   expect_ok(rotary_table_between(to.table, from.frequencies, &at, to.frequencies, &then, ROTARY_BF16));
-  const Table wanted = between(frequencies({.head_dim = 8, .pairing = Pairing::half}), positions(100, 3),
-                               frequencies({.head_dim = 8, .base = 500, .pairing = Pairing::half}), moved,
-                               {Angles::exact, Rounding::bf16});
-  ASSERT_EQ(rotary_table_tokens(to.table), 3);
-  EXPECT_TRUE(same_bits(wanted.cos(), std::span(rotary_table_cos(to.table), 12)));
-  EXPECT_TRUE(same_bits(wanted.sin(), std::span(rotary_table_sin(to.table), 12)));
+  expect_rows(to, between(f, positions(100, 3), g, moved, {Angles::exact, Rounding::bf16}));
   then.tokens = 2;
   expect_refused(rotary_table_between(to.table, from.frequencies, &at, to.frequencies, &then, ROTARY_F32), ROTARY_SHAPE,
                  "the same number of tokens");
-}
 
-TEST(C, PageTablesAndShiftsGiveTheBitsOfCpp) {
-  const Handles h = handles_of(rope_of(8));
-  assign(h, run_of(0, 4));
-  const Frequencies f = frequencies(Rope{.head_dim = 8, .pairing = Pairing::half});
-  const std::vector<std::int32_t> indptr{0, 2, 3}, indices{2, 0, 1}, sequence{0, 0, 1, -1}, place{0, 3, 1, 0};
-  const std::vector<std::int32_t> narrow{4, 1, 3, -2};
-  std::vector<float> q(4 * 8), k(4 * 8), v(4 * 8);
-  for (std::size_t i = 0; i < q.size(); ++i) q[i] = k[i] = v[i] = static_cast<float>(i % 13) - 6;
-  const rotary_heads from_q = view_of(q.data(), DType::f32, thd(4, 1, 8), 0);
-  const rotary_heads from_k = view_of(k.data(), DType::f32, thd(4, 1, 8), 0);
-  const rotary_heads from_v = view_of(v.data(), DType::f32, thd(4, 1, 8), 0);
-  std::vector<float> k_cache(3 * 2 * 8), v_cache(k_cache), wanted_k(k_cache), wanted_v(k_cache);
-  auto cache = initialised(rotary_cache_init);
-  cache.k = k_cache.data(), cache.v = v_cache.data(), cache.pages = 3, cache.page_size = 2, cache.heads = 1;
-  cache.head_dim = 8, cache.page_stride = 16, cache.token_stride = cache.head_stride = 8;
-  const auto append_by = [&](const Slots& slots) {
-    std::vector<float> q_out = q;
-    wanted_k.assign(wanted_k.size(), 0), wanted_v = k_cache = v_cache = wanted_k;
-    rotate_append(heads(q_out, thd(4, 1, 8)), heads(k, thd(4, 1, 8)), heads(v, thd(4, 1, 8)), Table(f, positions(0, 4)),
-                  nhd(wanted_k.data(), wanted_v.data(), 3, 2, 1, 8), slots);
-    std::vector<float> copy = q;
-    const rotary_heads to_q = view_of(copy.data(), DType::f32, thd(4, 1, 8), 0);
-    expect_ok(rotary_rotate_append(&from_q, &to_q, &from_k, &from_v, h.table, &cache, nullptr));
-    EXPECT_EQ(copy, q_out);
-    EXPECT_EQ(k_cache, wanted_k);
-    EXPECT_EQ(v_cache, wanted_v);
-  };
-  cache.slots_int32 = narrow.data();
-  append_by(Slots::flat(narrow.data()));
-  cache.slots_int32 = nullptr;
-  cache.indptr = indptr.data(), cache.indices = indices.data(), cache.batch_indices = sequence.data();
-  cache.token_positions = place.data(), cache.sequences = 2;
-  append_by(Slots::paged(indptr.data(), indices.data(), sequence.data(), place.data(), 2));
-  cache.sequences = 1;
-  expect_refused(rotary_rotate_append(&from_q, nullptr, &from_k, &from_v, h.table, &cache, nullptr), ROTARY_SHAPE,
-                 "below the 1 sequences");
-  cache.skip_missing = 1;
-  expect_ok(rotary_rotate_append(&from_q, nullptr, &from_k, &from_v, h.table, &cache, nullptr));
-
-  const std::vector<std::int32_t> lengths{4, 2};
-  const rotary_positions at = run_of(1, 1), then = run_of(0, 1);
-  expect_ok(rotary_table_between(h.table, h.frequencies, &at, h.frequencies, &then, ROTARY_F32));
-  const Table turn = between(f, positions(1, 1), f, positions(0, 1));
-  const rotary_heads pages_k = view_of(k_cache.data(), DType::f32, bthd(3, 2, 1, 8), 0);
-  const rotary_heads pages_v = view_of(v_cache.data(), DType::f32, bthd(3, 2, 1, 8), 0);
+  const std::vector<std::int32_t> indptr{0, 2, 3}, indices{2, 0, 1}, lengths{4, 2};
+  const Table turn = between(f, 1, f, 0);
+  expect_ok(rotary_table_between(from.table, from.frequencies, address(run_of(1, 1)), from.frequencies,
+                                 address(run_of(0, 1)), ROTARY_F32));
+  std::vector<float> k = counted(3 * 2 * 8), v = k, wanted_k = k, wanted_v = k;
+  const Layout pages = bthd(3, 2, 1, 8);
+  const rotary_heads of_k = view_of(k, pages), of_v = view_of(v, pages);
   auto sequences = initialised(rotary_sequences_init);
   sequences.indptr = indptr.data(), sequences.indices = indices.data(), sequences.lengths = lengths.data();
   sequences.sequences = 2;
-  wanted_k = k_cache, wanted_v = v_cache;
-  const Heads to_k{wanted_k.data(), DType::f32, bthd(3, 2, 1, 8)}, to_v{wanted_v.data(), DType::f32, bthd(3, 2, 1, 8)};
-  shift(to_k, to_v, turn, 1, 1, Sequences::paged(indptr.data(), indices.data(), lengths.data(), 2));
-  expect_ok(rotary_shift(&pages_k, &pages_v, h.table, 1, 1, &sequences, nullptr));
-  EXPECT_EQ(k_cache, wanted_k);
-  EXPECT_EQ(v_cache, wanted_v);
-  shift(to_k, Heads{}, turn, 0, 1);
-  expect_ok(rotary_shift(&pages_k, nullptr, h.table, 0, 1, nullptr, nullptr));
-  EXPECT_EQ(k_cache, wanted_k);
-  EXPECT_EQ(v_cache, wanted_v);
-  expect_refused(rotary_shift(&pages_k, nullptr, h.table, -1, 1, nullptr, nullptr), ROTARY_SHAPE, "keep");
-  shift(to_k, to_v, turn, 1, 1, Sequences::paged(indptr.data(), indices.data(), lengths.data(), 2));
-  expect_ok(rotary_shift_cache(&cache, ROTARY_F32, h.table, 1, 1, &sequences, nullptr));
-  EXPECT_EQ(k_cache, wanted_k);
-  EXPECT_EQ(v_cache, wanted_v);
+  shift(heads(wanted_k, pages), heads(wanted_v, pages), turn, 1, 1,
+        Sequences::paged(indptr.data(), indices.data(), lengths.data(), 2));
+  expect_ok(rotary_shift(&of_k, &of_v, from.table, 1, 1, &sequences, nullptr));
+  shift(heads(wanted_k, pages), Heads{}, turn, 0, 1);
+  expect_ok(rotary_shift(&of_k, nullptr, from.table, 0, 1, nullptr, nullptr));
+  EXPECT_EQ(k, wanted_k);
+  EXPECT_EQ(v, wanted_v);
+  EXPECT_NE(v, counted(3 * 2 * 8));
+  expect_refused(rotary_shift(&of_k, nullptr, from.table, -1, 1, nullptr, nullptr), ROTARY_SHAPE, "keep");
+  const rotary_cache cache = cache_of(nhd(k.data(), v.data(), 3, 2, 1, 8), {});
+  shift(heads(wanted_k, pages), heads(wanted_v, pages), turn, 0, 1,
+        Sequences::paged(indptr.data(), indices.data(), lengths.data(), 2));
+  expect_ok(rotary_shift_cache(&cache, ROTARY_F32, from.table, 0, 1, &sequences, nullptr));
+  EXPECT_EQ(k, wanted_k);
+  EXPECT_EQ(v, wanted_v);
   sequences.reserved = 1;
-  expect_refused(rotary_shift_cache(&cache, ROTARY_F32, h.table, 1, 1, &sequences, nullptr), ROTARY_VALUE,
+  expect_refused(rotary_shift_cache(&cache, ROTARY_F32, from.table, 0, 1, &sequences, nullptr), ROTARY_VALUE,
                  "sequences's reserved field must be 0 but got 1");
 }
 
@@ -613,31 +624,27 @@ TEST(C, SumsPhasesAmplitudesAndRowsPerHeadGiveTheBitsOfCpp) {
   rotary_rope given = rope_of(6);
   given.head_rows = 2, given.summed_axes = 2;
   given.inv_freq = speeds.data(), given.phase = phase.data();
-  Rope rope{
+  const Rope rope{
       .head_dim = 6, .pairing = Pairing::half, .inv_freq = speeds, .head_rows = 2, .summed_axes = 2, .phase = phase};
   const std::vector<std::int64_t> places{0, 5, -7, 3, 2, 1};
-  auto at = initialised(rotary_positions_init);
-  at.type = ROTARY_INT64, at.values = places.data(), at.tokens = 3, at.axes = 2;
   const Handles h = handles_of(given, 3);
   EXPECT_EQ(rotary_frequencies_pairs(h.frequencies), 3);
-  assign(h, at);
+  assign(h, positions_of(places, 1, 2));
   const Table wanted(frequencies(rope), Positions(places, 2));
-  EXPECT_EQ(rotary_table_head_rows(h.table), 2);
-  EXPECT_TRUE(same_bits(wanted.cos(), std::span(rotary_table_cos(h.table), 18)));
+  expect_rows(h, wanted);
 
   std::vector<float> x(3 * 4 * 6, 1.5F), y = x, z = x;
-  const rotary_heads heads = view_of(x.data(), DType::f32, thd(3, 4, 6), 0);
-  expect_ok(rotary_rotate(&heads, nullptr, h.table, nullptr));
-  rotate(Heads{y.data(), DType::f32, thd(3, 4, 6)}, wanted);
+  const Layout l = thd(3, 4, 6);
+  expect_ok(rotary_rotate(address(view_of(x, l)), nullptr, h.table, nullptr));
+  rotate(heads(y, l), wanted);
   EXPECT_EQ(x, y);
-  auto rows = initialised(rotary_rows_init);
-  rows.cos = wanted.cos().data(), rows.sin = wanted.sin().data();
-  rows.stride = 6, rows.rows = 3, rows.pairs = 3, rows.pairing = ROTARY_HALF, rows.head_rows = 2;
+  auto rows = rows_of(wanted.cos().data(), wanted.sin().data(), 6, 3, 3);
+  rows.head_rows = 2;
   const rotary_positions numbers = run_of(0, 3);
   const Handles by = handles_of(rope_of(8));
   expect_ok(rotary_table_assign_rows(by.table, &rows, &numbers));
-  EXPECT_EQ(rotary_table_head_rows(by.table), 2);
-  const rotary_heads others = view_of(z.data(), DType::f32, thd(3, 4, 6), 0);
+  expect_rows(by, wanted);
+  const rotary_heads others = view_of(z, l);
   expect_ok(rotary_rotate_qk_rows(&others, nullptr, nullptr, nullptr, &rows, &numbers, nullptr));
   EXPECT_EQ(z, y);
 
@@ -645,48 +652,39 @@ TEST(C, SumsPhasesAmplitudesAndRowsPerHeadGiveTheBitsOfCpp) {
   given.xpos_scale = 4, given.xpos_center = 1000, given.xpos_reciprocal = 1;
   const Handles keys = handles_of(given, 3);
   assign(keys, run_of(1001, 3));
-  const Table of_keys(frequencies(Rope{.head_dim = 6, .pairing = Pairing::half, .xpos = {4, 1000, true}}),
-                      positions(1001, 3));
-  EXPECT_TRUE(same_bits(of_keys.sin(), std::span(rotary_table_sin(keys.table), 9)));
+  expect_rows(keys, Table(frequencies(Rope{.head_dim = 6, .pairing = Pairing::half, .xpos = {4, 1000, true}}),
+                          positions(1001, 3)));
   expect_ok(rotary_table_rows(keys.table, &rows));
   EXPECT_EQ(rows.xpos, 1);
   expect_ok(rotary_rotate_qk_rows(&others, nullptr, nullptr, nullptr, &rows, &numbers, nullptr));
-  expect_refused(rotary_rotate_qk_rows(&heads, nullptr, &others, nullptr, &rows, &numbers, nullptr), ROTARY_SCALING,
-                 "have no xPos");
+  expect_refused(rotary_rotate_qk_rows(address(view_of(x, l)), nullptr, &others, nullptr, &rows, &numbers, nullptr),
+                 ROTARY_SCALING, "have no xPos");
 }
 
 // One table of all positions, and threads that rotate by its rows at a time, each with numbers of its own.
 TEST(C, RowsOfOneTableServeSeveralThreads) {
-  const Handles h = handles_of(rope_of(8)), other = handles_of(rope_of(8));
+  const Handles h = handles_of(rope_of(8));
   assign(h, run_of(0, 30));
   auto rows = initialised(rotary_rows_init);
   expect_ok(rotary_table_rows(h.table, &rows));
   EXPECT_EQ(rows.rows, 30);
-  std::vector<std::vector<float>> q(3, std::vector<float>(5 * 3 * 8, 1.5f)), k(3, std::vector<float>(5 * 8, -2.0f));
-  const auto rotate_by_rows = [&](std::size_t i, const std::vector<std::int32_t>& at) {
-    auto numbers = initialised(rotary_positions_init);
-    numbers.type = ROTARY_INT32, numbers.values = at.data(), numbers.tokens = 5;
-    const rotary_heads x = view_of(q[i].data(), DType::f32, thd(5, 3, 8), 0);
-    const rotary_heads y = view_of(k[i].data(), DType::f32, thd(5, 1, 8), 0);
-    for (int step = 0; step < 100; ++step)
+  const auto expect_same = [&](const std::vector<std::int32_t>& at) {
+    std::vector<float> q(5 * 3 * 8, 1.5f), k(5 * 8, -2.0f), wanted_q = q, wanted_k = k;
+    const Table table(frequencies({.head_dim = 8, .pairing = Pairing::half}), at);
+    const rotary_positions numbers = positions_of(at);
+    const rotary_heads x = view_of(q, thd(5, 3, 8)), y = view_of(k, thd(5, 1, 8));
+    for (int step = 0; step < 100; ++step) {
       expect_ok(rotary_rotate_qk_rows(&x, nullptr, &y, nullptr, &rows, &numbers, nullptr));
+      rotate_qk(heads(wanted_q, thd(5, 3, 8)), heads(wanted_k, thd(5, 1, 8)), table);
+    }
+    EXPECT_EQ(q, wanted_q);
+    EXPECT_EQ(k, wanted_k);
   };
-  const std::vector<std::int32_t> some{7, 8, 9, 0, 29}, others{3, 3, 21, 1, 2};
-  std::thread first([&] { rotate_by_rows(0, some); }), second([&] { rotate_by_rows(1, others); });
+  std::thread first(expect_same, std::vector{7, 8, 9, 0, 29}), second(expect_same, std::vector{3, 3, 21, 1, 2});
   first.join(), second.join();
-  for (std::size_t i = 0; i < 2; ++i) {
-    auto at = initialised(rotary_positions_init);
-    at.type = ROTARY_INT32, at.values = (i == 0 ? some : others).data(), at.tokens = 5;
-    assign(other, at);
-    q[2].assign(q[2].size(), 1.5f), k[2].assign(k[2].size(), -2.0f);
-    const rotary_heads x = view_of(q[2].data(), DType::f32, thd(5, 3, 8), 0);
-    const rotary_heads y = view_of(k[2].data(), DType::f32, thd(5, 1, 8), 0);
-    for (int step = 0; step < 100; ++step) expect_ok(rotary_rotate_qk(&x, nullptr, &y, nullptr, other.table, nullptr));
-    EXPECT_EQ(q[i], q[2]);
-    EXPECT_EQ(k[i], k[2]);
-  }
+  std::vector<float> q(5 * 3 * 8);
   const rotary_positions beyond = run_of(26, 5);
-  const rotary_heads x = view_of(q[0].data(), DType::f32, thd(5, 3, 8), 0);
+  const rotary_heads x = view_of(q, thd(5, 3, 8));
   expect_refused(rotary_rotate_qk_rows(&x, nullptr, nullptr, nullptr, &rows, &beyond, nullptr), ROTARY_POSITION,
                  "from 0 to 29 but token 4 has 30");
   expect_refused(rotary_rotate_qk_rows(&x, nullptr, nullptr, &x, &rows, &beyond, nullptr), ROTARY_VALUE, "k must not");
@@ -699,58 +697,23 @@ TEST(C, RowsOfTheCallers) {
   expect_ok(rotary_table_borrow(h.table, cos.data(), sin.data(), 2, 4, ROTARY_INTERLEAVED, 1));
   EXPECT_EQ(rotary_table_cos(h.table), cos.data());
   std::vector<float> x{1, 2, 3, 4, 5, 6, 7, 8, 1, 2, 3, 4, 5, 6, 7, 8};
-  const rotary_heads heads = view_of(x.data(), DType::f32, thd(2, 1, 8), 0);
-  expect_ok(rotary_rotate(&heads, nullptr, h.table, nullptr));
+  expect_ok(rotary_rotate(address(view_of(x, thd(2, 1, 8))), nullptr, h.table, nullptr));
   EXPECT_EQ(x, (std::vector<float>{-2, 1, -4, 3, -6, 5, -8, 7, -2, 1, -4, 3, -6, 5, -8, 7}));
-}
-
-TEST(C, WritesRowsIntoMemoryOfTheCallers) {
-  Handles h = handles_of(rope_of(8));
-  const Frequencies f = frequencies(Rope{.head_dim = 8, .pairing = Pairing::half});
-  const rotary_positions at = run_of(99, 3), numbers = run_of(0, 3);
-  for (const DType type : {DType::f32, DType::f16, DType::bf16}) {
-    const Table wanted(f, positions(99, 3), {Angles::exact, static_cast<Rounding>(type)});
-    const std::size_t each = size_of(type);
-    Bytes memory(30 * each, std::byte{0x5a});
-    const auto write = [&](int64_t stride) {
-      return rotary_rows_write(h.frequencies, &at, memory.data(), memory.data() + 5 * each, constant_of(type), stride,
-                               ROTARY_EXACT);
-    };
-    expect_ok(write(10));
-    EXPECT_EQ(memory[4 * each], std::byte{0x5a}) << "between the rows";
-    auto rows = initialised(rotary_rows_init);
-    rows.dtype = constant_of(type), rows.cos = memory.data(), rows.sin = memory.data() + 5 * each;
-    rows.stride = 10, rows.rows = 3, rows.pairs = 4, rows.pairing = ROTARY_HALF;
-    expect_ok(rotary_table_assign_rows(h.table, &rows, &numbers));
-    std::vector<float> x(3 * 8, 1.0f), y = x;
-    const rotary_heads heads = view_of(x.data(), DType::f32, thd(3, 1, 8), 0);
-    expect_ok(rotary_rotate(&heads, nullptr, h.table, nullptr));
-    rotate(rotary::heads(y, thd(3, 1, 8)), wanted);
-    EXPECT_EQ(x, y);
-    expect_refused(write(3), ROTARY_SHAPE, "at least the 4 pairs");
-    rows.rows = 2;
-    expect_refused(rotary_table_assign_rows(h.table, &rows, &numbers), ROTARY_POSITION, "from 0 to 1 but token 2");
-  }
 }
 
 TEST(C, RefusesWithACodeAndASentenceOfThisThread) {
   rotary_frequencies* f = nullptr;
-  auto rope = initialised(rotary_rope_init);
-  rope.head_dim = 8;
+  auto rope = rope_of(8, 0);
   expect_refused(rotary_frequencies_make(&rope, 0, &f), ROTARY_PAIRING, "pairing");
   EXPECT_EQ(f, nullptr);
   rope.pairing = ROTARY_HALF;
   for (const int head_dim : {0, -2, 7, std::numeric_limits<int>::max()}) {
-    auto wrong = rope;
-    wrong.head_dim = head_dim;
-    expect_refused(rotary_frequencies_make(&wrong, 0, &f), ROTARY_SHAPE, "[frequencies]");
+    expect_refused(rotary_frequencies_make(address(rope_of(head_dim)), 0, &f), ROTARY_SHAPE, "[frequencies]");
   }
-  for (const int scaling : {-1, 11}) {
-    auto wrong = rope;
-    wrong.scaling = scaling;
-    expect_refused(rotary_frequencies_make(&wrong, 0, &f), ROTARY_SCALING,
-                   "scaling must be one from ROTARY_UNSCALED to ROTARY_THETA_SCALE");
-  }
+  auto wrong = rope;
+  wrong.scaling = 11;
+  expect_refused(rotary_frequencies_make(&wrong, 0, &f), ROTARY_SCALING,
+                 "scaling must be one from ROTARY_UNSCALED to ROTARY_THETA_SCALE");
   expect_refused(rotary_frequencies_make(nullptr, 0, &f), ROTARY_VALUE, "rope must not be null");
   expect_refused(rotary_frequencies_make(&rope, 0, nullptr), ROTARY_VALUE, "frequencies must not be null");
   rotary_rope raw{};
@@ -758,20 +721,17 @@ TEST(C, RefusesWithACodeAndASentenceOfThisThread) {
 
   Handles h = handles_of(rope_of(8));
   std::vector<float> x(16);
-  const rotary_heads heads = view_of(x.data(), DType::f32, thd(2, 1, 8), 0);
+  const rotary_heads heads = view_of(x, thd(2, 1, 8));
   expect_refused(rotary_rotate(&heads, nullptr, h.table, nullptr), ROTARY_SHAPE, "table has 0 rows");
   expect_refused(rotary_rotate(&heads, nullptr, nullptr, nullptr), ROTARY_VALUE, "table must not be null");
   auto options = initialised(rotary_options_init);
   assign(h, run_of(0, 2));
   options.part = 3, options.parts = 3;
   expect_refused(rotary_rotate(&heads, nullptr, h.table, &options), ROTARY_VALUE, "part must be from 0");
-  auto at = initialised(rotary_positions_init);
-  at.type = ROTARY_INT64, at.tokens = 2;
+  auto at = run_of(0, 2);
+  at.type = ROTARY_INT64;
   expect_refused(rotary_table_assign(h.table, h.frequencies, &at, ROTARY_EXACT, ROTARY_F32), ROTARY_VALUE,
                  "values of the positions");
-  at.type = 9, at.values = x.data();
-  expect_refused(rotary_table_assign(h.table, h.frequencies, &at, ROTARY_EXACT, ROTARY_F32), ROTARY_VALUE,
-                 "type of positions");
   expect_refused(rotary_use_target("abacus"), ROTARY_TARGET, "abacus");
   std::string other = "unset";
   std::thread([&] { other = rotary_error(); }).join();
@@ -811,11 +771,11 @@ TEST(C, StructsOfOtherVersions) {
 }
 
 // A caller may have an older, shorter struct, or none.
-TEST(CInterface, NullsAndShortStructsAreNotWritten) {
+TEST(C, NullsAndShortStructsAreNotWritten) {
   std::vector<std::uint32_t> four(1);  // with nothing behind it that a sanitizer lets be written
-  auto* const heads = reinterpret_cast<rotary_heads*>(four.data());
-  rotary_heads_init(heads, sizeof(std::uint32_t));
-  expect_ok(rotary_heads_order(heads, "bthd"));
+  auto* const shorter = reinterpret_cast<rotary_heads*>(four.data());
+  rotary_heads_init(shorter, sizeof(std::uint32_t));
+  expect_ok(rotary_heads_order(shorter, "bthd"));
   rotary_heads_init(nullptr, sizeof(rotary_heads));
   rotary_options_init(nullptr, 4);
   EXPECT_EQ(rotary_table_cos(nullptr), nullptr);
@@ -825,7 +785,7 @@ TEST(CInterface, NullsAndShortStructsAreNotWritten) {
   EXPECT_EQ(rotary_frequencies_inv_freq(nullptr), nullptr);
   // A stride that was not set would take row 0 for every token.
   std::vector<float> q(8), cos(8), sin(8);
-  const rotary_heads x = view_of(q.data(), DType::f32, thd(1, 1, 8), 0);
+  const rotary_heads x = view_of(heads(q, thd(1, 1, 8)));
   auto rows = initialised(rotary_rows_init);
   rows.cos = cos.data(), rows.sin = sin.data(), rows.rows = 2, rows.pairs = 4, rows.pairing = ROTARY_HALF;
   const rotary_positions at = run_of(1, 1);

@@ -9,6 +9,7 @@
 
 #include "core/tests/support/angle_judge.h"
 #include "core/tests/support/checks.h"
+#include "core/tests/support/heads.h"
 #include "core/tests/support/tables.h"
 #include "rotary/cache.h"
 #include "rotary/reference.h"
@@ -25,23 +26,16 @@ template <class P>
 double factor_of(const Frequencies& f, P position, int pair) {
   if (f.xpos.scale == 0) return f.attention_factor;
   const int n = f.pairs();
-  Real zeta(400), power(400);
-  mpfr_set_si(zeta, 2 * pair * 5 + 4 * n, MPFR_RNDN);  // (2 i + 0.4 r) / (1.4 r), r = 2 n, times 5
-  mpfr_div_si(zeta, zeta, 14 * n, MPFR_RNDN);
-  judge::set(power, position);
-  mpfr_sub_d(power, power, f.xpos.center, MPFR_RNDN);
-  mpfr_div_d(power, power, f.xpos.reciprocal ? -f.xpos.scale : f.xpos.scale, MPFR_RNDN);
-  mpfr_pow(zeta, zeta, power, MPFR_RNDN);
-  mpfr_mul_d(zeta, zeta, f.attention_factor, MPFR_RNDN);
-  return mpfr_get_d(zeta, MPFR_RNDN);
+  const Real zeta = Real(10 * pair + 4 * n) / (14 * n);  // (2 i + 0.4 r) / (1.4 r), r = 2 n
+  const double scale = f.xpos.reciprocal ? -f.xpos.scale : f.xpos.scale;
+  return (pow(zeta, (judge::real(position) - f.xpos.center) / scale) * f.attention_factor).to_double();
 }
 
 template <class P>
 judge::Pair right(const Frequencies& f, const std::vector<P>& p, std::size_t t, int h, int i, Rounding rounding) {
-  Real x(4400);
-  judge::angle(x, f, p, t, h, i);
+  const Real x = judge::angle(f, p, t, h, i);
   judge::Pair result = judge::cos_sin(x, factor_of(f, p[t], i), rounding);
-  if (f.clockwise && mpfr_zero_p(static_cast<mpfr_ptr>(x)) != 0) result.sin = -0.0f;
+  if (f.clockwise && x == 0) result.sin = -0.0f;
   return result;
 }
 
@@ -144,57 +138,36 @@ TEST(Equation, xpos_multiplies_by_its_amplitude) {
   expect_right(f, integers(20, 2000), Rounding::bf16);
 }
 
-TEST(Equation, one_token_of_text_uses_its_position_for_every_axis_of_a_rope_that_does_not_sum) {
-  Frequencies f = frequencies({.head_dim = 8, .pairing = Pairing::half, .axis = {0, 1, 2, 0}});
-  f.phase = {0.5, 0.25, 0, -1};
-  const std::vector<std::int64_t> p = {5, 6}, thrice = {5, 6, 5, 6, 5, 6};
-  tests::expect_same_table(Table(f, p), Table(f, Positions(thrice, 3)));
-}
-
 // ---- rows per head ----
 
-std::vector<float> floats(std::int64_t count) {
-  std::vector<float> values(static_cast<std::size_t>(count));
-  std::mt19937 random(11);
-  std::normal_distribution<float> draw;
-  for (float& x : values) x = draw(random);
-  return values;
-}
-
 struct Tensors {
-  std::int64_t batch, tokens, heads;
-  bool heads_first;
-  std::vector<float> data = floats(batch * tokens * heads * 24);
-  Layout layout() const { return heads_first ? bhtd(batch, heads, tokens, 24) : bthd(batch, tokens, heads, 24); }
-  Heads view() { return rotary::heads(data, layout()); }
+  std::int64_t tokens, heads;
+  std::vector<float> data = tests::counted(tokens * heads * 24);
+  Heads view(std::int64_t first, std::int64_t count) {  // some of the heads
+    Heads some = rotary::heads(data, thd(tokens, heads, 24));
+    some.data = data.data() + first * 24, some.layout.heads = count;
+    return some;
+  }
+  Heads view() { return view(0, heads); }
 };
 
-Table per_head(int rows, std::int64_t tokens, int batch, Pairing pairing = Pairing::half) {
-  Frequencies f = summed(rows, 2, 8);
-  f.pairing = pairing;
-  return Table(f, Positions(integers(static_cast<std::size_t>(2 * tokens * batch), 500), 2, batch));
+Table per_head(int rows, std::int64_t tokens) {
+  return Table(summed(rows, 2, 8), Positions(integers(static_cast<std::size_t>(2 * tokens), 500), 2));
 }
 
 TEST(Equation, a_packed_tensor_and_rows_of_the_callers_turn_by_rows_per_head_too) {
-  const Table table = per_head(2, 5, 1);
-  Tensors qkv{1, 5, 8, false}, out = qkv;  // 4 of q, 2 of k, 2 of v
+  const Table table = per_head(2, 5);
+  Tensors qkv{5, 8}, out = qkv, wanted = qkv;  // 4 of q, 2 of k, 2 of v
   rotate_qkv(qkv.view(), out.view(), 2, table, {.first = 8});
-  Tensors wanted = qkv;
-  const auto part = [](Tensors& x, std::int64_t first, std::int64_t count) {
-    Heads some = x.view();
-    some.data = x.data.data() + first * 24;
-    some.layout.heads = count;
-    return some;
-  };
-  rotate(slice(part(wanted, 0, 4), 8, 16), table);
-  rotate(slice(part(wanted, 4, 2), 8, 16), table);
+  rotate(slice(wanted.view(0, 4), 8, 16), table);
+  rotate(slice(wanted.view(4, 2), 8, 16), table);
   EXPECT_EQ(out.data, wanted.data);
 
   Rows rows{table.cos().data(), table.sin().data(), DType::f32, 8, Pairing::half, 16, 5, Positions({4, 0, 2}), 2};
   const Table by_number(rows);
   ASSERT_EQ(by_number.head_rows(), 2);
   EXPECT_EQ(by_number.cos()[16], table.cos()[0]);
-  Tensors x{1, 3, 4, false}, y = x;
+  Tensors x{3, 4}, y = x;
   rotate(x.view(), rows);
   rotate(y.view(), by_number);
   EXPECT_EQ(x.data, y.data);
@@ -218,8 +191,8 @@ TEST(Equation, refusals) {
   sentence(Code::SHAPE, "with xpos from and to must be one rope", [&] { between(g, 1, h, 2); });
   sentence(Code::POSITION, "whose distances are exact", [&] { between(g, 0.1, g, 1e20); });
 
-  const Table table = per_head(4, 5, 1);
-  Tensors q{1, 5, 8, false}, k{1, 5, 2, false};
+  const Table table = per_head(4, 5);
+  Tensors q{5, 8}, k{5, 2};
   sentence(Code::SHAPE, "k must have a multiple of the 4 heads", [&] { rotate_qk(q.view(), k.view(), table); });
 }
 
@@ -245,7 +218,7 @@ TEST(Equation, keys_take_the_inverse_of_xpos_and_one_table_is_not_for_both) {
   const Table of_q(f, positions(0, 5));
   f.xpos.reciprocal = true;
   const Table of_k(f, positions(0, 5));
-  Tensors q{1, 5, 2, false}, k{1, 5, 2, false}, wanted_q = q, wanted_k = k;
+  Tensors q{5, 2}, k{5, 2}, wanted_q = q, wanted_k = k;
   rotate(wanted_q.view(), of_q);
   rotate(wanted_k.view(), of_k);
   const auto refused = [&](const Table& table) {
@@ -295,9 +268,6 @@ TEST(Equation, head_rows_without_their_frequencies_are_answered_by_what_to_do) {
     const Rope rope{.head_dim = 128, .pairing = Pairing::half, .head_rows = heads};
     tests::expect_error_with("SHAPE", advice, [&] { frequencies(rope); });
   }
-  Frequencies f = summed(4, 2, 8);
-  f.inv_freq.pop_back();
-  tests::expect_error_with("SHAPE", advice, [&] { Table(f, Positions({1, 2}, 2)); });
   const Rope short_one{.head_dim = 8, .pairing = Pairing::half, .inv_freq = {1, 2}, .summed_axes = 1};
   tests::expect_error_with("SHAPE", "inv_freq must have 4 pairs for each head but got 2",
                            [&] { frequencies(short_one); });

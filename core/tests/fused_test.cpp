@@ -5,7 +5,6 @@
 #include <functional>
 
 #include "core/tests/support/guarded.h"
-#include "core/tests/support/oracle.h"
 #include "core/tests/support/qk_memory.h"
 #include "core/tests/support/splits.h"
 
@@ -102,45 +101,35 @@ class Arena {
 
 class Fused : public ::testing::TestWithParam<GridPoint> {};
 
-TEST_P(Fused, EqualsACallForQAndACallForKInEveryMemory) {
+TEST_P(Fused, EqualsACallForQAndACallForKInEveryMemoryFromAnyNumberOfThreads) {
   const auto [dtype, pairing, direction] = GetParam();
   Random random(1);
-  Arena arena(1 << 20);
-  const Backwards backwards;
-  const Sizes all[] = {{1, 1, 32, 8, 64, 64}, {1, 1, 1, 1, 16, 16}, {2, 3, 4, 2, 40, 40}, {2, 5, 3, 3, 32, 48},
-                       {3, 2, 5, 1, 34, 34},  {1, 4, 0, 2, 32, 32}, {2, 2, 3, 0, 32, 32}, {2, 1, 4, 4, 130, 66}};
+  Arena arena(4 << 20);
+  const ThreadPool two(2), three(3);
+  const Shuffled shuffled(random());
+  const Executor* const executors[] = {&serial(), &shuffled, &two, &three};
+  std::size_t turn = random();
+  // The last: more of the table than is walked at a time, and large enough for parts of 64 KiB.
+  const Sizes all[] = {{1, 1, 32, 8, 64, 64}, {1, 1, 1, 1, 16, 16},  {2, 3, 4, 2, 40, 40},
+                       {2, 5, 3, 3, 32, 48},  {3, 2, 5, 1, 34, 34},  {1, 4, 0, 2, 32, 32},
+                       {2, 2, 3, 0, 32, 32},  {2, 1, 4, 4, 130, 66}, {2, 70, 8, 2, 128, 128}};
   for (const Sizes& s : all) {
     SCOPED_TRACE(::testing::Message() << "[" << s.batch << ", " << s.tokens << ", " << s.q_heads << " and " << s.k_heads
                                       << ", " << s.q_dim << " and " << s.k_dim << "]");
     const int widest = std::min(s.q_dim, s.k_dim) / 2;
     for (const int pairs : {widest, std::max(1, widest / 3)}) {
       for (const std::int64_t batch : {std::int64_t{1}, s.batch}) {
+        if (s.tokens == 70 && (pairs != widest || batch != 1)) continue;  // time
         const bool by_head = s.k_heads > 0 && s.q_heads % s.k_heads == 0 && random() % 2 == 0;
         const Table table =
             random_table_by_head(random, s.tokens, pairs, pairing, static_cast<int>(batch), by_head ? s.k_heads : 1);
         for (const QkMemory& c : cases(s, dtype)) {
-          const Shuffled shuffled(random());
-          arena.check(c, table, direction, random() % 2 == 0 ? backwards : static_cast<const Executor&>(shuffled),
-                      random);
+          arena.check(c, table, direction, *executors[turn++ % 4], random);
           if (HasFailure()) return;
         }
       }
     }
   }
-}
-
-// More of the table than is walked at a time, and large enough for parts of 64 KiB.
-TEST_P(Fused, EqualsACallForQAndACallForKPieceByPieceFromAnyNumberOfThreads) {
-  const auto [dtype, pairing, direction] = GetParam();
-  Random random(2);
-  Arena arena(4 << 20);
-  const Sizes s{2, 70, 8, 2, 128, 128};
-  const Table table = random_table(random, s.tokens, 64, pairing, below(random, 2) == 0 ? 1 : 2);
-  const ThreadPool two(2), three(3);
-  const Shuffled shuffled(random());
-  const Executor* const executors[] = {&serial(), &shuffled, &two, &three};
-  std::size_t turn = random();
-  for (const QkMemory& c : cases(s, dtype)) arena.check(c, table, direction, *executors[turn++ % 4], random);
 }
 
 INSTANTIATE_TEST_SUITE_P(Rotate, Fused, grid, grid_name);
@@ -155,16 +144,6 @@ OffsetHeads heads_from(const OffsetHeads& all, std::int64_t first, std::int64_t 
   return part;
 }
 
-void copy_heads(const OffsetHeads& from, const std::byte* in, const OffsetHeads& to, std::byte* out) {
-  const Layout& l = from.layout;
-  for (std::int64_t i = 0; i < l.batch * l.tokens * l.heads; ++i) {
-    const std::int64_t b = i / l.heads / l.tokens, t = i / l.heads % l.tokens, h = i % l.heads;
-    const auto size = static_cast<std::int64_t>(size_of(from.dtype));
-    const std::int64_t source = oracle::offset(l, b, t, h), target = oracle::offset(to.layout, b, t, h);
-    std::memcpy(out + to.at + target * size, in + from.at + source * size, static_cast<std::size_t>(l.head_dim * size));
-  }
-}
-
 // From a packed tensor of one layout to one of another, and in place. v is full of signalling NaN.
 void check_packed(const OffsetHeads& from, const OffsetHeads& to, std::int64_t kv_heads, const Table& table,
                   Direction direction, const Executor& executor, Random& random) {
@@ -174,11 +153,11 @@ void check_packed(const OffsetHeads& from, const OffsetHeads& to, std::int64_t k
   Bytes in = hard_values(random, from.dtype, extent(from.layout));
   Bytes nans(in.size());
   fill_signalling(nans.data(), from.dtype, extent(from.layout));
-  copy_heads(v, nans.data(), v, in.data());
+  copy_heads(v.in(nans.data()), v.in(in.data()));
   Bytes out(bytes_of(to.layout, to.dtype), std::byte{0x5a}), wanted = out, wanted_in_place = in;
 
   rotate(ConstHeads(qk.in(in.data())), qk_out.in(wanted.data()), table, {.direction = direction});
-  copy_heads(v, in.data(), v_out, wanted.data());
+  copy_heads(v.in(in.data()), v_out.in(wanted.data()));
   rotate(qk.in(wanted_in_place.data()), qk.in(wanted_in_place.data()), table, {.direction = direction});
 
   rotate_qkv(from.in(in.data()), to.in(out.data()), kv_heads, table, {.direction = direction, .executor = &executor});

@@ -45,15 +45,6 @@ TEST(Makers, directions_are_those_of_timm_and_of_golden_gate_rope) {
   EXPECT_NEAR(sum / 1000, std::numbers::pi, 0.2);
 }
 
-TEST(Makers, a_rope_of_mixed_directions_turns_each_head_by_its_own) {
-  Rope rope{.head_dim = 16, .pairing = Pairing::interleaved};
-  rope.inv_freq = mixed_directions(16, std::vector<double>{0.5, 2});
-  rope.head_rows = rope.summed_axes = 2;
-  const Table table(frequencies(rope), Positions({3, 5}, 2));  // x 3, y 5
-  EXPECT_EQ(table.cos()[0], static_cast<float>(std::cos(3 * std::cos(0.5) + 5 * std::sin(0.5))));
-  EXPECT_NEAR(table.sin()[8 + 4], std::sin(-3 * std::sin(2.0) + 5 * std::cos(2.0)), 1e-7);
-}
-
 TEST(Makers, axes_are_those_of_sglang_vllm_and_videorope) {
   const std::vector<int> sections[] = {{8, 12, 12}, {24, 20, 20}, {5, 9, 2}, {1, 0, 3}};
   const auto text = [](const std::vector<std::uint8_t>& axis) {

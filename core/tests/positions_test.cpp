@@ -19,6 +19,15 @@ Frequencies some(int axes = 1) {
   return f;
 }
 
+// Kinds of the same numbers give the same table.
+void expect_same_tables(const Frequencies& f, const Positions& wanted, Angles angles,
+                        std::initializer_list<Positions> others) {
+  const Table expected(f, wanted, angles);
+  EXPECT_EQ(expected.tokens(), wanted.tokens());
+  int number = 0;
+  for (const Positions& p : others) expect_same_table(Table(f, p, angles), expected, std::to_string(number++));
+}
+
 TEST(PositionKinds, OfTheSameNumbersGiveTheSameTable) {
   const std::vector<std::int64_t> wide = {-7, -6, -5, -4, -3, -2};
   const std::vector<std::int32_t> narrow(wide.begin(), wide.end());
@@ -27,46 +36,33 @@ TEST(PositionKinds, OfTheSameNumbersGiveTheSameTable) {
   for (const Angles angles : {Angles::exact, Angles::float32}) {
     for (const int axes : {1, 3}) {
       for (const int batch : {1, 2}) {
-        const Frequencies f = some(axes);
-        const Table expected(f, Positions(wide, axes, batch), angles);
-        EXPECT_EQ(expected.tokens(), 6 / axes / batch);
-        expect_same_table(Table(f, Positions(narrow, axes, batch), angles), expected, "vector of int32");
-        expect_same_table(Table(f, Positions(real, axes, batch), angles), expected, "vector of double");
-        expect_same_table(Table(f, Positions(array, axes, batch), angles), expected, "array");
-        expect_same_table(Table(f, Positions(std::span(narrow), axes, batch), angles), expected, "span");
-        expect_same_table(Table(f, Positions(std::vector(wide), axes, batch), angles), expected, "temporary vector");
-        expect_same_table(Table(f, Positions(std::vector(narrow), axes, batch), angles), expected, "temporary, int32");
-        expect_same_table(Table(f, Positions(std::vector(real), axes, batch), angles), expected, "temporary, double");
-        expect_same_table(Table(f, Positions({-7, -6, -5, -4, -3, -2}, axes, batch), angles), expected, "list");
-        expect_same_table(Table(f, Positions({-7.0, -6.0, -5.0, -4.0, -3.0, -2.0}, axes, batch), angles), expected,
-                          "reals");
+        const Positions wanted(wide, axes, batch);
+        EXPECT_EQ(wanted.tokens(), 6 / axes / batch);
+        expect_same_tables(some(axes), wanted, angles,
+                           {{narrow, axes, batch},
+                            {real, axes, batch},
+                            {array, axes, batch},
+                            {std::span(narrow), axes, batch},
+                            {std::vector(wide), axes, batch},
+                            {std::vector(narrow), axes, batch},
+                            {std::vector(real), axes, batch},
+                            {{-7, -6, -5, -4, -3, -2}, axes, batch},
+                            {{-7.0, -6.0, -5.0, -4.0, -3.0, -2.0}, axes, batch}});
       }
     }
-    expect_same_table(Table(some(), positions(-7, 6), angles), Table(some(), wide, angles), "a run");
-    expect_same_table(Table(some(), {-7, -6, -5, -4, -3, -2}, angles), Table(some(), wide, angles), "a bare list");
+    expect_same_tables(some(), wide, angles, {positions(-7, 6), {-7, -6, -5, -4, -3, -2}});
   }
 }
 
 TEST(PositionKinds, OneNumberIsOneToken) {
   const Frequencies f = some();
   for (const std::int64_t p :
-       {std::int64_t{0}, std::int64_t{5}, std::int64_t{-12345}, std::int64_t{1} << 40, lowest, largest}) {
-    const Table expected(f, std::vector{p});
-    EXPECT_EQ(Positions(p).tokens(), 1);
-    expect_same_table(Table(f, p), expected, "int64");
-    expect_same_table(Table(f, {p}), expected, "list of one");
-    expect_same_table(Table(f, positions(p, 1)), expected, "run of one");
-  }
-  const Table five(f, std::vector<std::int64_t>{5});
-  expect_same_table(Table(f, 5), five, "int");
-  expect_same_table(Table(f, 5u), five, "unsigned");
-  expect_same_table(Table(f, 5ull), five, "unsigned long long");
-  expect_same_table(Table(f, std::int16_t{5}), five, "int16");
-  expect_same_table(Table(f, 5.0), five, "double");
-  expect_same_table(Table(f, 5.0f), five, "float");
-  expect_same_table(Table(f, 0.1), Table(f, std::vector{0.1}), "a fraction");
+       {std::int64_t{0}, std::int64_t{5}, std::int64_t{-12345}, std::int64_t{1} << 40, lowest, largest})
+    expect_same_tables(f, std::vector{p}, Angles::exact, {p, {p}, positions(p, 1)});
+  expect_same_tables(f, std::vector<std::int64_t>{5}, Angles::exact, {5, 5u, 5ull, std::int16_t{5}, 5.0, 5.0f});
   const Positions fraction = Positions(2.25), copy = fraction;  // holds its value itself, wherever it is
-  expect_same_table(Table(f, copy), Table(f, std::vector{2.25}), "a copy of a fraction");
+  EXPECT_EQ(fraction.tokens(), 1);
+  expect_same_tables(f, std::vector{2.25}, Angles::exact, {copy, {2.25}});
 }
 
 TEST(PositionKinds, RunsReachBothEndsOfInt64) {

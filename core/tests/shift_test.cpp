@@ -4,6 +4,7 @@
 
 #include <numeric>
 
+#include "core/tests/support/caches.h"
 #include "core/tests/support/checks.h"
 #include "core/tests/support/guarded.h"
 #include "core/tests/support/heads.h"
@@ -19,8 +20,7 @@ namespace {
 struct Side {
   Side(Random& random, std::int64_t pages, std::int64_t page_size, std::int64_t heads, int head_dim)
       : dtype(dtypes[random() % 3]),
-        layout(random() % 2 == 0 ? layout_of(below(random, 3), pages, page_size, heads, head_dim)
-                                 : nested_layout(random, {pages, page_size, heads, head_dim, 0, 0, 0}, false)),
+        layout(random_layout(random, pages, page_size, heads, head_dim)),
         before(hard_values(random, dtype, extent(layout))),
         wanted(before),
         memory(before.size()) {}
@@ -50,37 +50,12 @@ struct Shift {
         table(random_table_of_heads(random, 1, pairs, pairings[random() % 3], 1, k.layout.heads)),
         v(random, pages, page_size, random() % 8 == 0 ? 0 : 1 + below(random, 4), 1 + below(random, 70)),
         keep(below(random, 6)),
-        drop(std::array{0, 1, 2, 1 + below(random, 20), 300}[random() % 5]) {
-    kind = below(random, 3);
-    if (kind == 2) page_list(random);
-    for (std::int64_t page = 0; kind != 2 && page < pages; ++page) {
-      lengths.push_back(kind == 0 ? page_size : below(random, page_size + 1));
-      indices.push_back(static_cast<std::int32_t>(page));
-      indptr.push_back(static_cast<std::int32_t>(page));
-    }
-  }
-
-  // Two sequences and perhaps an empty one in pages of no order, some of which do not exist.
-  void page_list(Random& random) {
-    indices.resize(static_cast<std::size_t>(pages));
-    std::iota(indices.begin(), indices.end(), 0);
-    std::shuffle(indices.begin(), indices.end(), random);
-    for (std::int32_t& page : indices)
-      if (random() % 10 == 0) page = random() % 2 == 0 ? -1 : static_cast<std::int32_t>(pages);
-    const int all = static_cast<int>(pages), cut = below(random, all + 1);
-    indptr = {0, cut, cut, all};
-    for (std::size_t s = 0; s < 3; ++s) lengths.push_back(below(random, (indptr[s + 1] - indptr[s]) * page_size + 1));
-  }
-  Sequences sequences() const {
-    if (kind == 2) {
-      Sequences pages_of = Sequences::paged(indptr.data(), indices.data(), lengths.data(), 3);
-      pages_of.skip_missing = true;
-      return pages_of;
-    }
-    return kind == 1 ? Sequences::each_row(lengths.data()) : Sequences{};
-  }
+        drop(std::array{0, 1, 2, 1 + below(random, 20), 300}[random() % 5]),
+        sequences(random, pages, page_size) {}
 
   void expect() {
+    const std::vector<std::int32_t>&lengths = sequences.lengths, &indices = sequences.indices,
+          &indptr = sequences.indptr;
     for (std::size_t s = 0; s < lengths.size(); ++s) {
       for (std::int64_t t = keep; t + drop < lengths[s]; ++t) {
         const auto page_of = [&](std::int64_t token) -> std::int64_t {
@@ -96,11 +71,7 @@ struct Shift {
   void move(Side& side, std::int64_t from, std::int64_t to, std::int64_t t, bool turns) {
     const Heads in = side.token(side.before, from, (t + drop) % page_size);
     const Heads out = side.token(side.wanted, to, t % page_size);
-    for (std::int64_t h = 0; h < in.layout.heads; ++h) {
-      const std::size_t bytes = static_cast<std::size_t>(in.layout.head_dim) * size_of(side.dtype);
-      const auto at = h * in.layout.head_stride * static_cast<std::int64_t>(size_of(side.dtype));
-      std::memcpy(static_cast<std::byte*>(out.data) + at, static_cast<std::byte*>(in.data) + at, bytes);
-    }
+    copy_heads(in, out);
     const auto block = [&](const Heads& x) { return slice(x, first, head_dim - first); };
     if (turns) reference::rotate(block(in), block(out), table, direction);
   }
@@ -111,7 +82,7 @@ struct Shift {
                                 .stores = static_cast<Stores>(executor.concurrency() % 3),
                                 .first = first,
                                 .executor = &executor};
-    shift(k.view(), v.layout.heads == 0 ? Heads{} : v.view(), table, keep, drop, sequences(), options);
+    shift(k.view(), v.layout.heads == 0 ? Heads{} : v.view(), table, keep, drop, sequences.host(), options);
     const std::vector<bool> turned = rotated_elements(k.layout, head_dim),
                             none(static_cast<std::size_t>(extent(v.layout)));
     ASSERT_TRUE(same(start(k), k.wanted.data(), k.dtype, extent(k.layout), turned)) << "of keys";
@@ -127,16 +98,14 @@ struct Shift {
   Table table;  // perhaps with a row per head
   Side v;
   std::int64_t keep, drop;
-  int kind;
-  std::vector<std::int32_t> lengths, indices, indptr;
+  RandomSequences sequences;
 };
 
 TEST(ShiftOfACache, IsTheReferenceOutOfPlaceWhateverTheCall) {
   Random random(31);
   static const ThreadPool two(2);
-  const Backwards backwards;
   const Shuffled shuffled(5);
-  const Executor* const executors[] = {&serial(), &two, &backwards, &shuffled};
+  const Executor* const executors[] = {&serial(), &two, &shuffled};
   std::size_t turn = 0;
   for (int round = 0; round < 1000; ++round) {
     Shift call(random);

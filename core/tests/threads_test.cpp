@@ -74,17 +74,6 @@ TEST(Executors, SmallWorkStaysOnTheCallersThread) {
   EXPECT_EQ(where, std::this_thread::get_id());
 }
 
-TEST(Executors, ManyRunsInARowAndAfterPauses) {
-  const ThreadPool pool(3);
-  Counted counted(300);
-  for (int i = 0; i < 2000; ++i) pool.run(300, 1, Counted::body, &counted);
-  for (int i = 0; i < 20; ++i) {
-    std::this_thread::sleep_for(std::chrono::milliseconds(1));
-    pool.run(300, 1, Counted::body, &counted);
-  }
-  EXPECT_TRUE(counted.each_is(2020));
-}
-
 // Runs long enough to wake sleeping workers for, one after the other and after pauses. Any worker may come late, or not
 // at all: which thread runs an item is not tested.
 TEST(Executors, LongRunsWakeWorkersThatSleep) {

@@ -27,11 +27,9 @@ struct RealCosSin {
   double cos, sin;
 };
 RealCosSin real_of(std::int64_t position, double inv_freq) {
-  judge::Real x(128), c(80), s(80);
-  mpfr_set_si(x, position, MPFR_RNDN);
-  mpfr_mul_d(x, x, inv_freq, MPFR_RNDN);
-  mpfr_sin_cos(s, c, x, MPFR_RNDN);
-  return {mpfr_get_d(c, MPFR_RNDN), mpfr_get_d(s, MPFR_RNDN)};
+  judge::Real c, s;
+  mpfr_sin_cos(s.get(), c.get(), (judge::real(position) * inv_freq).get(), MPFR_RNDN);
+  return {c.to_double(), s.to_double()};
 }
 
 TEST(DeviceAngle, IsWithinItsBoundAtAnyInt32Position) {
@@ -97,14 +95,13 @@ TEST(DeviceAngle, OfWholeQuarterTurnsIsExact) {
 
 // inv_freq / (2 pi) modulo 1 in units of 2^(-64 limbs), the most significant limb first.
 std::vector<std::uint64_t> turns_by_mpfr(double inv_freq, std::size_t limbs, mpfr_rnd_t rounding) {
-  judge::Real x(3000), pi(3000);
-  mpfr_const_pi(pi, MPFR_RNDN);
-  mpfr_set_d(x, inv_freq, MPFR_RNDN);
-  mpfr_div(x, x, pi, MPFR_RNDN);
-  mpfr_mul_2si(x, x, static_cast<long>(64 * limbs) - 1, MPFR_RNDN);
+  judge::Real x(inv_freq, 3000), pi(0, 3000);
+  mpfr_const_pi(pi.get(), MPFR_RNDN);
+  x = x / pi;
+  mpfr_mul_2si(x.get(), x.get(), static_cast<long>(64 * limbs) - 1, MPFR_RNDN);
   mpz_t whole;
   mpz_init(whole);
-  mpfr_get_z(whole, x, rounding);
+  mpfr_get_z(whole, x.get(), rounding);
   mpz_fdiv_r_2exp(whole, whole, 64 * limbs);
   std::vector<std::uint64_t> result(limbs);
   for (std::size_t k = limbs; k-- > 0; mpz_fdiv_q_2exp(whole, whole, 64)) result[k] = mpz_get_ui(whole);

@@ -4,7 +4,7 @@
 #include "core/tests/support/checks.h"
 #include "core/tests/support/refused_calls.h"
 #include "core/tests/support/refused_tables.h"
-#include "device_heads.h"
+#include "frequencies.h"
 
 namespace rotary::tests {
 namespace {
@@ -131,18 +131,10 @@ TEST_F(GpuChecks, RefusesPositionsThatAreNone) {
   EXPECT_NO_THROW(gpu::Positions(static_cast<const double*>(nullptr), 0));
 }
 
-Frequencies of_axes(int axes) {
-  Frequencies f;
-  for (int i = 0; i < 6; ++i) {
-    f.inv_freq.push_back(1.0 / (1 + i));
-    if (axes > 1) f.axis.push_back(static_cast<std::uint8_t>(i % axes));
-  }
-  return f;
-}
-
 TEST_F(GpuChecks, RefusesPositionsOfOtherAxesOrKinds) {
   const auto* p = x.as<const std::int64_t>();
-  const gpu::Frequencies one(with(of_axes(1), Pairing::half)), three(with(of_axes(3), Pairing::half));
+  const gpu::Frequencies one(with(geometric(6, 1.0, 0.5), Pairing::half)),
+      three(with(geometric(6, 1.0, 0.5, 3), Pairing::half));
   expect_error("SHAPE", "[table] a rope of one axis takes positions of one axis but they have 3",
                [&] { gpu::Table(one, gpu::Positions(p, 4, 3)); });
   expect_error("SHAPE", "[table] the rope's axes are 0 to 2 but the positions have 2 axes",
@@ -160,7 +152,7 @@ TEST_F(GpuChecks, RefusesPositionsOfOtherAxesOrKinds) {
 }
 
 TEST_F(GpuChecks, RefusesFrequenciesThatHaveMovedAway) {
-  gpu::Frequencies moved(with(of_axes(1), Pairing::half));
+  gpu::Frequencies moved(with(geometric(6, 1.0, 0.5), Pairing::half));
   const gpu::Positions p(y.as<const std::int64_t>(), 3);
   const gpu::Rotation before(moved, p);
   const gpu::Frequencies target = std::move(moved);
@@ -211,7 +203,7 @@ TEST_F(GpuChecks, RefusesTablesWithoutAPairing) {
 
 TEST_F(GpuChecks, DoesNotAssignToABorrowedTable) {
   const auto* rows = x.as<const float>();
-  const gpu::Frequencies f(with(of_axes(1), Pairing::half));
+  const gpu::Frequencies f(with(geometric(6, 1.0, 0.5), Pairing::half));
   gpu::Table borrowed = gpu::Table::borrow(rows, rows + 12, 6, Pairing::half, 2);
   const std::vector<std::int64_t> p = {1, 2};
   const char* const sentence = "[table] a table must own its rows to be assigned but these are borrowed";

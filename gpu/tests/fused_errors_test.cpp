@@ -60,28 +60,24 @@ TEST_F(GpuFusedChecks, NormsNothingThatItCannot) {
 }
 
 TEST_F(GpuFusedChecks, SaysWhatIsWrongWithANorm) {
-  gpu::Norm norm;
-  norm.dtype = static_cast<DType>(7);
-  expect_error("DTYPE", "[rms_norm] the norm's weight must be f32, f16 or bf16 but got value 7",
-               [&] { gpu::rms_norm(q(), q_out(), norm); });
-  norm = {};
-  norm.weight = memory.data() + 2;
-  expect_error("DTYPE", "[norm_rotate_append] k_norm's weight must be aligned to 4 bytes but got an address 2 beyond",
-               [&] { norm_rotate_append(2, q_out(), {}, norm); });
-  norm.dtype = DType::bf16;
-  EXPECT_NO_THROW(gpu::rms_norm(q(), q_out(), norm));
-  norm = {};
-  norm.eps = -1e-3f;
-  expect_error("VALUE", "[rms_norm] the norm's eps must be finite and not negative but got -0.001",
-               [&] { gpu::rms_norm(q(), q_out(), norm); });
-  norm.eps = -1e-9f;
-  expect_error("VALUE", "[rms_norm] the norm's eps must be finite and not negative but got -1e-09",
-               [&] { gpu::rms_norm(q(), q_out(), norm); });
-  norm.eps = std::numeric_limits<float>::infinity();
-  expect_error("VALUE", "[norm_rotate_append] q_norm's eps must be finite and not negative but got inf",
-               [&] { norm_rotate_append(2, q_out(), norm); });
-  norm.eps = std::numeric_limits<float>::quiet_NaN();
-  EXPECT_THROW(gpu::rms_norm(q(), q_out(), norm), Error);
+  gpu::Norm type, near, negative, tiny, endless, none;
+  type.dtype = static_cast<DType>(7);
+  near.weight = memory.data() + 2;
+  negative.eps = -1e-3f, tiny.eps = -1e-9f, endless.eps = std::numeric_limits<float>::infinity();
+  none.eps = std::numeric_limits<float>::quiet_NaN();
+  const auto refused = [&](const char* code, const std::string& sentence, const gpu::Norm& norm) {
+    expect_error(code, "[rms_norm] the norm's " + sentence, [&] { gpu::rms_norm(q(), q_out(), norm); });
+    expect_error(code, "[norm_rotate_append] q_norm's " + sentence, [&] { norm_rotate_append(2, q_out(), norm); });
+    expect_error(code, "[norm_rotate_append] k_norm's " + sentence, [&] { norm_rotate_append(2, q_out(), {}, norm); });
+  };
+  refused("DTYPE", "weight must be f32, f16 or bf16 but got value 7", type);
+  refused("DTYPE", "weight must be aligned to 4 bytes but got an address 2 beyond", near);
+  refused("VALUE", "eps must be finite and not negative but got -0.001", negative);
+  refused("VALUE", "eps must be finite and not negative but got -1e-09", tiny);
+  refused("VALUE", "eps must be finite and not negative but got inf", endless);
+  refused("VALUE", "eps must be finite and not negative but got nan", none);
+  near.dtype = DType::bf16;
+  EXPECT_NO_THROW(gpu::rms_norm(q(), q_out(), near));
 }
 
 TEST_F(GpuFusedChecks, RefusesToWriteOverAWeight) {

@@ -210,36 +210,6 @@ TEST_P(GpuFused, RotateAppendEqualsRotateThenAppend) {
   }
 }
 
-// DeepSeek's row, [512 of the latent, 64 of the key]; q's block is the last 64 of 192.
-TEST_P(GpuFused, LatentRowsHoldTheLatentBeforeTheRotatedKey) {
-  const auto [dtype, pairing] = GetParam();
-  Random random(8);
-  const Layout q_layout = thd(3, 2, 192), k_layout = thd(3, 1, 64), latent_layout = thd(3, 1, 512);
-  const RandomRotation rotation(random, 32, pairing, 1, 3, 2, 1);
-  for (const gpu::CacheType type : {gpu::CacheType::same, gpu::CacheType::f8_e4m3}) {
-    const std::size_t each = oracle::bytes_in(type, dtype);
-    const Bytes q = hard_values(random, dtype, extent(q_layout)), latent = hard_values(random, dtype, 3 * 512);
-    const Device on_q = device_for(q_layout, dtype, q), q_wanted = device_for(q_layout, dtype, q);
-    const Device on_k = device_for(k_layout, dtype, hard_values(random, dtype, 3 * 64));
-    const Device k_rotated = device_for(k_layout, dtype), on_latent = device_for(latent_layout, dtype, latent);
-    const Device rows(patterned(8 * 576 * each), 0), slots(std::vector<std::int64_t>{5, -1, 2});
-    const ConstHeads k{on_k.data(), dtype, k_layout};
-    const Heads block = slice(Heads{on_q.data(), dtype, q_layout}, 128, 64);
-    gpu::rotate_append(block, block, k, {on_latent.data(), dtype, latent_layout}, *rotation.by,
-                       gpu::latent_rows(rows.data(), 2, 4, 512, 64, type),
-                       gpu::Slots::flat(slots.as<const std::int64_t>()));
-    gpu::rotate(slice(Heads{q_wanted.data(), dtype, q_layout}, 128, 64), *rotation.by);
-    gpu::rotate(k, {k_rotated.data(), dtype, k_layout}, *rotation.by);
-    const Bytes turned = k_rotated.get();
-    Bytes wanted = patterned(8 * 576 * each);
-    Cache cache = latent_rows(nullptr, 2, 4, 512, 64, type);
-    oracle::append({turned.data(), dtype, k_layout}, cache, wanted, 1, {5, -1, 2});
-    oracle::append({latent.data(), dtype, latent_layout}, oracle::v_side(cache), wanted, 1, {5, -1, 2});
-    EXPECT_TRUE(same_cache(rows.get().data(), wanted, cache, dtype, 64));
-    EXPECT_TRUE(same_heads(on_q.get(), q_wanted.get(), dtype, q_layout, 192));
-  }
-}
-
 TEST_P(GpuFused, NormRotateAppendEqualsNormThenRotateThenAppend) {
   const auto [dtype, pairing] = GetParam();
   Random random(6);
@@ -279,16 +249,7 @@ TEST_P(GpuFused, NormRotateAppendEqualsNormThenRotateThenAppend) {
     gpu::rotate_qk(q_mid, k_mid, *rotation.by);
     gpu::append(k_mid, part(s.q_heads + s.kv_heads, s.kv_heads), wanted.cache, slots.slots);
     const Bytes q_parts = q_normed.get();
-    for (std::int64_t b = 0; b < s.batch; ++b) {
-      for (std::int64_t t = 0; t < s.tokens; ++t) {
-        for (std::int64_t h = 0; h < s.q_heads; ++h) {
-          for (int d = 0; d < head_dim; ++d) {
-            set_bits(q_wanted.data(), dtype, oracle::offset(to, b, t, h) + d,
-                     bits_at(q_parts.data(), dtype, oracle::offset(q_near, b, t, h) + d));
-          }
-        }
-      }
-    }
+    copy_heads({q_parts.data(), dtype, q_near}, {q_wanted.data(), dtype, to});
 
     const Device& q_out = in_place ? on_qkv : q_elsewhere;
     gpu::norm_rotate_append({on_qkv.data(), dtype, packed}, s.kv_heads, {q_out.data(), dtype, to}, q_norm.on_device(),

@@ -91,29 +91,18 @@ struct Inputs {
 };
 
 struct Step {
-  explicit Step(const Inputs& in)
-      : positions(in.positions),
-        slots(in.slots),
-        q(in.q),
-        k(in.k),
-        qkv(in.qkv),
-        weight(in.weight),
-        q_out(patterned(bytes_of(q_layout, dtype))),
-        k_cache(patterned(cache_bytes)),
-        v_cache(patterned(cache_bytes)) {
+  explicit Step(const Inputs& in) {
     norm.weight = weight.data();
     norm.one_plus = true;
+    put(in);
   }
   void put(const Inputs& in) {
     positions.put(in.positions.data());
     slots.put(in.slots.data());
-    q.put(in.q);
-    k.put(in.k);
-    qkv.put(in.qkv);
-    weight.put(in.weight);
+    for (const auto& [to, from] : {std::pair(&q, &in.q), {&k, &in.k}, {&qkv, &in.qkv}, {&weight, &in.weight}})
+      to->put(*from);
     q_out.put(patterned(bytes_of(q_layout, dtype)));
-    k_cache.put(patterned(cache_bytes));
-    v_cache.put(patterned(cache_bytes));
+    for (const Device* cache : {&k_cache, &v_cache}) cache->put(patterned(cache_bytes));
   }
   gpu::Positions on_positions() const { return {positions.as<const std::int64_t>(), tokens}; }
   Heads q_heads_of() const { return {q.data(), dtype, q_layout}; }
@@ -127,7 +116,9 @@ struct Step {
                             cache(), to(), stream);
   }
 
-  Device positions, slots, q, k, qkv, weight, q_out, k_cache, v_cache;
+  Device positions{tokens * 8}, slots{tokens * 8};
+  Device q = device_for(q_layout, dtype), k = device_for(k_layout, dtype), qkv = device_for(qkv_layout, dtype);
+  Device weight{head_dim * 4}, q_out = device_for(q_layout, dtype), k_cache{cache_bytes}, v_cache{cache_bytes};
   gpu::Norm norm;
 };
 

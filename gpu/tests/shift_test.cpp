@@ -1,7 +1,6 @@
 // Keys that move on the device, as they do on the host, bit for bit: tables between two ropes, and the shift of a
 // cache.
-#include <numeric>
-
+#include "core/tests/support/caches.h"
 #include "core/tests/support/checks.h"
 #include "frequencies.h"
 
@@ -56,6 +55,10 @@ TEST_F(GpuBetween, RefusesWhatTheHostRefusesAndGivesNaNWhereAPositionIsNone) {
                [&] { gpu::between(half, at, fewer, at); });
   expect_error("VALUE", "[between] angles must be exact but got float32",
                [&] { gpu::between(half, at, half, at, Angles::float32); });
+  Frequencies sums = f;
+  sums.summed_axes = 1;
+  const gpu::Frequencies summed(sums);
+  expect_error_with("SHAPE", "sums of axes", [&] { gpu::between(summed, at, summed, at); });
   const Table table = gpu::between(half, at, half, at).host();
   EXPECT_EQ(table.cos()[0], 1);
   for (const std::size_t row : {std::size_t{1}, std::size_t{2}}) EXPECT_NE(table.cos()[4 * row], table.cos()[4 * row]);
@@ -92,29 +95,14 @@ TEST_F(GpuShift, HasTheBitsOfTheHostWhateverTheCall) {
     const std::int64_t keep = below(random, 5), drop = std::array{0, 1, 2, 1 + below(random, 20), 300}[random() % 5];
     SCOPED_TRACE(::testing::Message() << round << ": keep " << keep << ", drop " << drop << ", "
                                       << words(k.layout, k.dtype));
-    std::vector<std::int32_t> indices(static_cast<std::size_t>(pages)), indptr{0, below(random, pages + 1), pages},
-        lengths;
-    std::iota(indices.begin(), indices.end(), 0);
-    std::shuffle(indices.begin(), indices.end(), random);
-    if (random() % 3 == 0) indices[0] = random() % 2 == 0 ? -1 : pages;
-    for (std::size_t s = 0; s < 2; ++s) lengths.push_back(below(random, (indptr[s + 1] - indptr[s]) * page_size + 1));
-    std::vector<std::int32_t> row_lengths;
-    for (int s = 0; s < pages; ++s) row_lengths.push_back(below(random, page_size + 1));
-    const Device indices_there(indices, 4), indptr_there(indptr, 4), lengths_there(lengths, 4),
-        rows_there(row_lengths, 4);
+    const RandomSequences here(random, pages, page_size);
+    const Device indices(here.indices, 4), indptr(here.indptr, 4), lengths(here.lengths, 4);
     const auto i32 = [](const Device& d) { return d.as<const std::int32_t>(); };
-    Sequences here;
     gpu::Sequences there;
-    if (random() % 2 == 0) {
-      here = Sequences::paged(indptr.data(), indices.data(), lengths.data(), 2);
-      here.skip_missing = true;
-      there = gpu::Sequences::paged(i32(indptr_there), i32(indices_there), i32(lengths_there), 2);
-    } else if (random() % 2 == 0) {
-      here = Sequences::each_row(row_lengths.data());
-      there = gpu::Sequences::each_row(i32(rows_there));
-    }
+    if (here.kind == 1) there = gpu::Sequences::each_row(i32(lengths));
+    if (here.kind == 2) there = gpu::Sequences::paged(i32(indptr), i32(indices), i32(lengths), 3);
     order_threads(random);
-    shift(k.host(), v.host(), table, keep, drop, here);
+    shift(k.host(), v.host(), table, keep, drop, here.host());
     gpu::shift(k.device(), v.device(), lvalue(upload(table)), keep, drop, there);
     ASSERT_TRUE(k.is_the_host(2 * pairs)) << "keys";
     ASSERT_TRUE(v.is_the_host(0)) << "values";

@@ -136,8 +136,6 @@ TEST_F(GpuTable, HasTheRowsOfTheTableWherePairsTurnBySums) {
   EXPECT_NE(table.sin()[4], table.sin()[4]);
   const Device whole(std::vector<std::int64_t>{1, 2, 3, 4});
   const gpu::Frequencies sums(f);
-  expect_error("SHAPE", "[table] the positions must have the 2 axes of inv_freq but have 1",
-               [&] { gpu::Table(sums, on<std::int64_t>(whole, 4)); });
   expect_error("SHAPE", "[rotation] rows per head, sums of axes, phases and xpos need a table but got frequencies",
                [&] { gpu::Rotation(sums, on<std::int64_t>(whole, 2, 2)); });
   f.attention_factor = 0;
@@ -252,20 +250,19 @@ TEST_F(GpuTable, AssignGivesWhatConstructingAnewGives) {
   Random random(4);
   const std::vector<std::int64_t> p = hard_positions(random, 600);
   const Device d(p);
-  const Frequencies few = geometric(5, 1.0, 0.5), many = geometric(100, 1.0, 0.95), axes = geometric(12, 1.0, 0.5, 3);
-  const gpu::Frequencies device_few(with(few, Pairing::half)), device_many(with(many, Pairing::interleaved)),
-      device_axes(with(axes, Pairing::interleaved_to_half));
+  const Frequencies few = with(geometric(5, 1.0, 0.5), Pairing::half),
+                    many = with(geometric(100, 1.0, 0.95), Pairing::interleaved),
+                    axes = with(geometric(12, 1.0, 0.5, 3), Pairing::interleaved_to_half);
+  const gpu::Frequencies device_few(few), device_many(many), device_axes(axes);
   gpu::Table table;
   for (const std::int64_t tokens : {1, 7, 200, 3, 0, 200, 1}) {
-    const auto count = static_cast<std::size_t>(tokens);
+    const auto first = [&](std::int64_t count) { return std::span(p).first(static_cast<std::size_t>(count)); };
     table.assign(device_few, on<std::int64_t>(d, tokens));
-    EXPECT_TRUE(same_rows(table.host(), Table(with(few, Pairing::half), Positions(std::span(p).first(count)))));
-    table.assign(device_many, Positions(std::span(p).first(2 * count), 1, 2));
-    EXPECT_TRUE(same_rows(table.host(),
-                          Table(with(many, Pairing::interleaved), Positions(std::span(p).first(2 * count), 1, 2))));
+    EXPECT_TRUE(same_rows(table.host(), Table(few, Positions(first(tokens)))));
+    table.assign(device_many, Positions(first(2 * tokens), 1, 2));
+    EXPECT_TRUE(same_rows(table.host(), Table(many, Positions(first(2 * tokens), 1, 2))));
     table.assign(device_axes, on<std::int64_t>(d, tokens, 3));
-    EXPECT_TRUE(same_rows(
-        table.host(), Table(with(axes, Pairing::interleaved_to_half), Positions(std::span(p).first(3 * count), 3))));
+    EXPECT_TRUE(same_rows(table.host(), Table(axes, Positions(first(3 * tokens), 3))));
   }
 }
 
@@ -281,17 +278,9 @@ TEST_F(GpuTable, IsAsItWasAfterAnAssignThatThrows) {
   EXPECT_THROW(table.assign(one, Positions(endless)), Error);
   EXPECT_THROW(table.assign(one, Positions(p), {Angles::exact, static_cast<Rounding>(7)}), Error);
   EXPECT_THROW(table.assign(axes, Positions(p, 2)), Error);
+  EXPECT_EQ(code_of([&] { table.reserve(std::int64_t{1} << 42, 64); }), Code::CUDA) << "memory ends";
   EXPECT_TRUE(same_rows(table.host(), Table(with(f, Pairing::half), Positions(p))));
-}
-
-TEST_F(GpuTable, IsAsItWasWhereMemoryEnds) {
-  const std::vector<std::int64_t> p = {1, 2, 3};
-  const Frequencies f = geometric(9, 1.0, 0.5);
-  const gpu::Frequencies on_device(with(f, Pairing::half));
-  gpu::Table table(on_device, Positions(p));
-  EXPECT_EQ(code_of([&] { table.reserve(std::int64_t{1} << 42, 64); }), Code::CUDA);
-  EXPECT_TRUE(same_rows(table.host(), Table(with(f, Pairing::half), Positions(p))));
-  table.assign(on_device, Positions(std::span(p).first(2)));
+  table.assign(one, Positions(std::span(p).first(2)));
   EXPECT_TRUE(same_rows(table.host(), Table(with(f, Pairing::half), Positions(std::span(p).first(2)))));
 }
 

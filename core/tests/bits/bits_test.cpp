@@ -7,7 +7,6 @@
 #include <cinttypes>
 #include <cstdio>
 #include <cstdlib>
-#include <cstring>
 #include <span>
 #include <string>
 #include <string_view>
@@ -17,11 +16,14 @@
 #include "rotary/self_test.h"
 #include "rotary/targets.h"
 #include "runtime/bits_hash.h"
+//
+#include "../support/elements.h"
 
 namespace rotary {
 namespace {
 
 using detail::BitsHash;
+using tests::Bytes;
 
 // splitmix64
 struct Random {
@@ -134,92 +136,67 @@ std::uint64_t tables_hash() {
 // ---- rotations -----------------------------------------------------------------------------------
 
 // Elements of any exponent, now and then an infinity, a NaN, a zero or a subnormal.
-void fill(Random& random, DType dtype, std::size_t count, std::vector<std::uint32_t>& words) {
-  words.resize(count);
-  for (std::uint32_t& word : words) {
+Bytes elements(Random& random, DType dtype, std::int64_t count) {
+  const tests::Format f = tests::format(dtype);
+  Bytes x(static_cast<std::size_t>(count) * size_of(dtype));
+  for (std::int64_t i = 0; i < count; ++i) {
     const std::uint64_t bits = random.next();
     const auto kind = static_cast<std::uint32_t>(bits >> 32) % 64;
-    const std::uint32_t digits = dtype == DType::f32 ? 23 : dtype == DType::bf16 ? 7 : 10;
-    const std::uint32_t exponents = dtype == DType::f16 ? 31 : 255;
+    const std::uint32_t exponents = f.infinity >> f.fraction;
     const std::uint32_t middle = exponents / 2 - 4 + static_cast<std::uint32_t>(bits >> 40) % 8;
     const std::uint32_t any = static_cast<std::uint32_t>(bits >> 40) % (exponents + 1);
     const std::uint32_t exponent = kind == 0 ? exponents : kind == 1 ? 0 : kind < 12 ? any : middle;
-    const std::uint32_t fraction = static_cast<std::uint32_t>(bits) & ((1u << digits) - 1);
-    const std::uint32_t sign = static_cast<std::uint32_t>(bits >> 31) & 1;
-    const std::uint32_t top = dtype == DType::f32 ? 31 : 15;
-    word = sign << top | exponent << digits | (kind == 0 && (bits & 3) != 0 ? 0 : fraction);
+    const std::uint32_t fraction = static_cast<std::uint32_t>(bits) & ((1u << f.fraction) - 1);
+    const std::uint32_t sign = (bits >> 31 & 1) != 0 ? f.sign : 0;
+    tests::set_bits(x.data(), dtype, i, sign | exponent << f.fraction | (kind == 0 && (bits & 3) != 0 ? 0 : fraction));
+  }
+  return x;
+}
+
+void add_elements(BitsHash& hash, const Bytes& x, DType dtype) {
+  for (std::int64_t i = 0; i < std::ssize(x) / static_cast<std::int64_t>(size_of(dtype)); ++i) {
+    const std::uint32_t word = tests::bits_at(x.data(), dtype, i);
+    hash.add(std::uint64_t{tests::is_nan(word, dtype) ? 1 : word});  // the payload of a NaN is unspecified
   }
 }
 
-void put(void* to, DType dtype, const std::vector<std::uint32_t>& words) {
-  for (std::size_t i = 0; i < words.size(); ++i) {
-    const auto half = static_cast<std::uint16_t>(words[i]);
-    if (dtype == DType::f32) std::memcpy(static_cast<std::uint32_t*>(to) + i, &words[i], 4);
-    if (dtype != DType::f32) std::memcpy(static_cast<std::uint16_t*>(to) + i, &half, 2);
-  }
-}
-
-void add_elements(BitsHash& hash, const void* from, DType dtype, std::size_t count) {
-  for (std::size_t i = 0; i < count; ++i) {
-    std::uint32_t word = 0;
-    std::uint16_t half = 0;
-    if (dtype == DType::f32) std::memcpy(&word, static_cast<const std::uint32_t*>(from) + i, 4);
-    if (dtype != DType::f32) std::memcpy(&half, static_cast<const std::uint16_t*>(from) + i, 2);
-    if (dtype != DType::f32) word = half;
-    const std::uint32_t infinity = dtype == DType::f32 ? 0x7f800000 : dtype == DType::bf16 ? 0x7f80 : 0x7c00;
-    const std::uint32_t magnitude = word & (dtype == DType::f32 ? 0x7fffffffu : 0x7fffu);
-    hash.add(std::uint64_t{magnitude > infinity ? 1 : word});  // the payload of a NaN is unspecified
-  }
-}
-
-struct Memory {
-  std::vector<std::uint32_t> words;  // the input's
-  std::vector<float> in, out;        // large enough for every type
-};
-
-void add_rotations(BitsHash& hash, Random& random, Memory& memory, DType dtype, const Table& table, int rest) {
+void add_rotations(BitsHash& hash, Random& random, DType dtype, const Table& table, int rest) {
   constexpr int tokens = 3, heads = 5;
   const int head_dim = table.rotary_dim() + rest;
-  const std::size_t count = std::size_t{2 * tokens * heads} * static_cast<std::size_t>(head_dim);
-  memory.in.assign(count, 0);
-  memory.out.assign(count, 0);
+  Bytes in;
   for (const Layout& layout : {bthd(2, tokens, heads, head_dim), bhtd(2, heads, tokens, head_dim)}) {
-    for (const Direction direction : {Direction::forward, Direction::backward}) {
-      fill(random, dtype, count, memory.words);
-      put(memory.in.data(), dtype, memory.words);
-      rotate({memory.in.data(), dtype, layout}, Heads{memory.out.data(), dtype, layout}, table,
-             {.direction = direction});
-      add_elements(hash, memory.out.data(), dtype, count);
-      rotate(Heads{memory.in.data(), dtype, layout}, table, {.direction = direction});
-      add_elements(hash, memory.in.data(), dtype, count);
+    for (const Direction direction : tests::directions) {
+      in = elements(random, dtype, tests::extent(layout));
+      Bytes out(in.size());
+      rotate({in.data(), dtype, layout}, Heads{out.data(), dtype, layout}, table, {.direction = direction});
+      add_elements(hash, out, dtype);
+      rotate(Heads{in.data(), dtype, layout}, table, {.direction = direction});
+      add_elements(hash, in, dtype);
     }
   }
   // q of three heads and k of one, then a packed tensor with one head of k and one of v.
-  const auto part = [&](std::int64_t first, std::int64_t count_of) {
+  const auto part = [&](std::int64_t first, std::int64_t count) {
     Layout l = bthd(2, tokens, heads, head_dim);
-    l.heads = count_of;
-    char* data = reinterpret_cast<char*>(memory.in.data()) +
-                 static_cast<std::size_t>(first) * static_cast<std::size_t>(head_dim) * size_of(dtype);
-    return Heads{data, dtype, l};
+    l.heads = count;
+    return Heads{in.data() + static_cast<std::size_t>(first * head_dim) * size_of(dtype), dtype, l};
   };
   const ThreadPool pool(2);
   rotate_qk(part(0, 3), part(4, 1), table, {.executor = &pool});
   rotate_qkv(part(0, 5), 1, table);
-  add_elements(hash, memory.in.data(), dtype, count);
+  add_elements(hash, in, dtype);
 }
 
 std::uint64_t rotations_hash() {
   BitsHash hash;
   Random random{2};
-  Memory memory;
   for (const int rotary_dim : {2, 4, 6, 10, 16, 24, 30, 36, 62, 64, 66, 80, 96, 128, 130, 256}) {
-    for (const Pairing pairing : {Pairing::half, Pairing::interleaved, Pairing::interleaved_to_half}) {
+    for (const Pairing pairing : tests::pairings) {
       Frequencies f = frequencies(rope_of(rotary_dim, 10000, Unscaled{}));
       f.pairing = pairing;
       f.attention_factor = rotary_dim == 64 ? 1.25 : 1;
       const Table table(f, positions(1000, 3));
-      for (const DType dtype : {DType::f32, DType::f16, DType::bf16}) {
-        for (const int rest : {0, 5, 72}) add_rotations(hash, random, memory, dtype, table, rest);
+      for (const DType dtype : tests::dtypes) {
+        for (const int rest : {0, 5, 72}) add_rotations(hash, random, dtype, table, rest);
       }
     }
   }

@@ -172,6 +172,34 @@ struct RandomSlots {
   }
 };
 
+// Sequences whose tokens move in a cache: full pages, a length for each page, or two sequences and an empty one in
+// pages of no order, some of which do not exist.
+struct RandomSequences {
+  RandomSequences(Random& random, std::int64_t pages, int page_size) : kind(below(random, 3)) {
+    indices.resize(static_cast<std::size_t>(pages));
+    std::iota(indices.begin(), indices.end(), 0);
+    indptr = indices;
+    for (std::int64_t page = 0; kind != 2 && page < pages; ++page)
+      lengths.push_back(kind == 0 ? page_size : below(random, page_size + 1));
+    if (kind != 2) return;
+    std::shuffle(indices.begin(), indices.end(), random);
+    for (std::int32_t& page : indices)
+      if (random() % 10 == 0) page = random() % 2 == 0 ? -1 : static_cast<std::int32_t>(pages);
+    const int all = static_cast<int>(pages), cut = below(random, all + 1);
+    indptr = {0, cut, cut, all};
+    for (std::size_t s = 0; s < 3; ++s) lengths.push_back(below(random, (indptr[s + 1] - indptr[s]) * page_size + 1));
+  }
+  Sequences host() const {
+    if (kind < 2) return kind == 1 ? Sequences::each_row(lengths.data()) : Sequences{};
+    Sequences paged = Sequences::paged(indptr.data(), indices.data(), lengths.data(), 3);
+    paged.skip_missing = true;
+    return paged;
+  }
+
+  int kind;
+  std::vector<std::int32_t> lengths, indices, indptr;
+};
+
 // Whether one side of a cache has the wanted bytes. Any NaN equals any other among the first `loose` elements of a
 // head, and everywhere if the cache changes the type of the elements.
 template <class Memory>

@@ -56,8 +56,43 @@ inline Layout nested_layout(Random& random, const Layout& sizes, bool may_broadc
   return l;
 }
 
+// Dimensions nested in a random order, with random gaps, or one of the layouts that have a name.
+inline Layout random_layout(Random& random, std::int64_t batch, std::int64_t tokens, std::int64_t heads, int head_dim,
+                            bool may_broadcast = false) {
+  switch (below(random, 8)) {
+    case 0:
+    case 1:
+      return bthd(batch, tokens, heads, head_dim);
+    case 2:
+      return bhtd(batch, heads, tokens, head_dim);
+    case 3:
+      return tbhd(tokens, batch, heads, head_dim);
+    case 4: {  // a slice of packed heads, behind which others lie
+      const std::int64_t token = (heads + 1 + below(random, 3)) * head_dim;
+      return {batch, tokens, heads, head_dim, tokens * token, token, head_dim};
+    }
+    default:
+      break;
+  }
+  const int step = std::array{1, 2, 4, 8, 16}[random() % 5];  // some keep the alignment, some do not
+  return nested_layout(random, {batch, tokens, heads, head_dim, 0, 0, 0}, may_broadcast, step);
+}
+
 inline std::size_t bytes_of(const Layout& l, DType dtype) {
   return static_cast<std::size_t>(extent(l)) * size_of(dtype);
+}
+
+// Copies the elements of heads of one shape from one layout to another.
+inline void copy_heads(const ConstHeads& from, const Heads& to) {
+  const auto size = static_cast<std::int64_t>(size_of(from.dtype));
+  const auto at = [](const Layout& l, std::int64_t head) {
+    return head / l.heads / l.tokens * l.batch_stride + head / l.heads % l.tokens * l.token_stride +
+           head % l.heads * l.head_stride;
+  };
+  for (std::int64_t i = 0; i < from.layout.batch * from.layout.tokens * from.layout.heads; ++i)
+    std::memcpy(static_cast<std::byte*>(to.data) + at(to.layout, i) * size,
+                static_cast<const std::byte*>(from.data) + at(from.layout, i) * size,
+                static_cast<std::size_t>(from.layout.head_dim * size));
 }
 
 // The bytes of memory that must not be written; the byte depends on its place.
@@ -132,7 +167,8 @@ inline Bytes hard_values(Random& random, DType dtype, std::int64_t count) {
 
 // ---- tables ----
 
-// Cosines and sines of random angles, with an attention factor; some entries are 0, 1, subnormal or NaN of all ones.
+// Cosines and sines of random angles, with an attention factor; some entries are 0, 1, subnormal, or NaNs that rounding
+// to bf16 without a test would turn into a number.
 inline Table random_table(Random& random, std::int64_t tokens, int pairs, Pairing pairing, int batch = 1) {
   const auto count = static_cast<std::size_t>(tokens * pairs * batch);
   std::vector<float> cos(count), sin(count);
@@ -144,6 +180,7 @@ inline Table random_table(Random& random, std::int64_t tokens, int pairs, Pairin
     if (random() % 32 == 0) cos[i] = 0;
     if (random() % 32 == 0) cos[i] = 1, sin[i] = 0;
     if (random() % 64 == 0) std::memset(&cos[i], 0xff, sizeof(float));
+    if (random() % 128 == 0) sin[i] = std::bit_cast<float>(0x7fffffffu);
   }
   return Table(cos, sin, pairs, pairing, batch);
 }

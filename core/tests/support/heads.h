@@ -10,6 +10,12 @@
 
 namespace rotary::tests {
 
+inline std::vector<float> counted(std::int64_t count) {
+  std::vector<float> x(static_cast<std::size_t>(count));
+  for (std::size_t i = 0; i < x.size(); ++i) x[i] = static_cast<float>(i % 97) / 8 - 5;
+  return x;
+}
+
 // Which elements of a buffer rotate.
 inline std::vector<bool> rotated_elements(const Layout& l, int rotary_dim) {
   std::vector<bool> rotated(static_cast<std::size_t>(extent(l)));

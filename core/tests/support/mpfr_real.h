@@ -1,8 +1,9 @@
-// A 400-bit number on MPFR, to check formulas with.
+// A number on MPFR, of 400 bits unless more or fewer are asked for, to check formulas with.
 #pragma once
 
 #include <mpfr.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 
@@ -10,13 +11,15 @@ namespace rotary::test {
 
 class MpfrReal {
  public:
-  MpfrReal() : MpfrReal(0.0) {}
-  MpfrReal(double x) {  // NOLINT: a double is a real number
+  MpfrReal(double x = 0, mpfr_prec_t bits = 400) {  // NOLINT: a double is a real number
     mpfr_init2(value_, bits);
     mpfr_set_d(value_, x, MPFR_RNDN);
   }
-  MpfrReal(const MpfrReal& other) : MpfrReal(0.0) { mpfr_set(value_, other.value_, MPFR_RNDN); }
+  MpfrReal(const MpfrReal& other) : MpfrReal(0, mpfr_get_prec(other.value_)) {
+    mpfr_set(value_, other.value_, MPFR_RNDN);
+  }
   MpfrReal& operator=(const MpfrReal& other) {
+    mpfr_set_prec(value_, mpfr_get_prec(other.value_));
     mpfr_set(value_, other.value_, MPFR_RNDN);
     return *this;
   }
@@ -32,7 +35,10 @@ class MpfrReal {
     mpfr_const_pi(x.value_, MPFR_RNDN);
     return x;
   }
+  mpfr_ptr get() { return value_; }
+  mpfr_srcptr get() const { return value_; }
 
+  // Results have the bits of the operand that has more.
   friend MpfrReal operator+(const MpfrReal& a, const MpfrReal& b) { return binary(mpfr_add, a, b); }
   friend MpfrReal operator-(const MpfrReal& a, const MpfrReal& b) { return binary(mpfr_sub, a, b); }
   friend MpfrReal operator*(const MpfrReal& a, const MpfrReal& b) { return binary(mpfr_mul, a, b); }
@@ -52,17 +58,15 @@ class MpfrReal {
   float to_float() const { return mpfr_get_flt(value_, MPFR_RNDN); }
 
  private:
-  static constexpr mpfr_prec_t bits = 400;
-
   template <class Function>
   static MpfrReal binary(Function f, const MpfrReal& a, const MpfrReal& b) {
-    MpfrReal x;
+    MpfrReal x(0, std::max(mpfr_get_prec(a.value_), mpfr_get_prec(b.value_)));
     f(x.value_, a.value_, b.value_, MPFR_RNDN);
     return x;
   }
   template <class Function>
   static MpfrReal unary(Function f, const MpfrReal& a) {
-    MpfrReal x;
+    MpfrReal x(0, mpfr_get_prec(a.value_));
     f(x.value_, a.value_, MPFR_RNDN);
     return x;
   }

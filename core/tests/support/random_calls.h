@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "core/tests/support/elements.h"
 #include "core/tests/support/outcome.h"
 #include "rotary/rotary.h"
 #include "rotate/checks.h"
@@ -56,21 +57,9 @@ class RandomCalls {
   bool coin() { return source_.below(2) == 1; }
   std::int64_t extreme() { return extremes[source_.below(5)]; }
 
-  // Strides nested in any order, with gaps.
-  Layout nested(Layout l) {
-    struct Dimension {
-      std::int64_t size;
-      std::int64_t* stride;
-    };
-    std::array<Dimension, 3> all{{{l.batch, &l.batch_stride}, {l.tokens, &l.token_stride}, {l.heads, &l.head_stride}}};
-    std::swap(all[0], all[static_cast<std::size_t>(source_.below(3))]);
-    std::swap(all[1], all[static_cast<std::size_t>(1 + source_.below(2))]);
-    std::int64_t reach = l.head_dim;
-    for (const Dimension& d : all) {
-      *d.stride = reach + source_.below(3);
-      reach += (d.size - 1) * *d.stride;
-    }
-    return l;
+  Layout nested(const Layout& sizes) {
+    Random random(static_cast<std::uint64_t>(source_.below(256)));
+    return nested_layout(random, sizes, false);
   }
 
   RandomCall sound() {
@@ -122,71 +111,37 @@ class RandomCalls {
     Layout& l = side.layout;
     std::int64_t* const sizes[] = {&l.batch, &l.tokens, &l.heads};
     std::int64_t* const strides[] = {&l.batch_stride, &l.token_stride, &l.head_stride};
-    switch (source_.below(12)) {
-      case 0:
-      case 1:
-        *strides[source_.below(3)] = source_.below(40);
-        break;
-      case 2:
-        *strides[source_.below(3)] = extreme();
-        break;
-      case 3:
-        *sizes[source_.below(3)] = source_.below(5);
-        break;
-      case 4:
-        *sizes[source_.below(3)] = extreme();
-        break;
-      case 5:
-        l.head_dim = coin() ? source_.below(20) : -source_.below(3);
-        break;
-      case 6:
-        break_pointer(side);
-        break;
-      case 7:
-        side.data = at(other.data, 2 * (source_.below(120) - 60));
-        break;
-      case 8:
-        side.dtype = static_cast<DType>(coin() ? source_.below(5) : 255);
-        break;
-      case 9:
-        l = other.layout;
-        break;
-      case 10:
-        call.direction = static_cast<Direction>(source_.below(2) == 0 ? source_.below(4) : 255);
-        call.kv_heads = coin() ? source_.below(6) : extreme();
-        break;
-      default:
-        break_table(call.table);
+    const int kind = source_.below(12);
+    if (kind <= 1) *strides[source_.below(3)] = source_.below(40);
+    if (kind == 2) *strides[source_.below(3)] = extreme();
+    if (kind == 3) *sizes[source_.below(3)] = source_.below(5);
+    if (kind == 4) *sizes[source_.below(3)] = extreme();
+    if (kind == 5) l.head_dim = coin() ? source_.below(20) : -source_.below(3);
+    if (kind == 6) break_pointer(side);
+    if (kind == 7) side.data = at(other.data, 2 * (source_.below(120) - 60));
+    if (kind == 8) side.dtype = static_cast<DType>(coin() ? source_.below(5) : 255);
+    if (kind == 9) l = other.layout;
+    if (kind == 10) {
+      call.direction = static_cast<Direction>(source_.below(2) == 0 ? source_.below(4) : 255);
+      call.kv_heads = coin() ? source_.below(6) : extreme();
     }
+    if (kind == 11) break_table(call.table);
   }
 
   void break_pointer(Heads& side) {
-    switch (source_.below(4)) {
-      case 0:
-        side.data = nullptr;
-        break;
-      case 1:  // two elements of 2 bytes reach the end of the address space
-        side.data = reinterpret_cast<void*>(std::numeric_limits<std::uintptr_t>::max() - 3);
-        break;
-      default:
-        side.data = at(side.data, 1 + source_.below(3));
-    }
+    const int kind = source_.below(4);
+    if (kind == 0) side.data = nullptr;
+    // Two elements of 2 bytes reach the end of the address space.
+    if (kind == 1) side.data = reinterpret_cast<void*>(std::numeric_limits<std::uintptr_t>::max() - 3);
+    if (kind > 1) side.data = at(side.data, 1 + source_.below(3));
   }
 
   void break_table(TableShape& table) {
-    switch (source_.below(4)) {
-      case 0:
-        table.tokens = source_.below(5);
-        break;
-      case 1:
-        table.batch = source_.below(5);
-        break;
-      case 2:
-        table.pairs = source_.below(12);
-        break;
-      default:
-        table.pairing = static_cast<Pairing>(coin() ? source_.below(6) : 255);
-    }
+    const int kind = source_.below(4);
+    if (kind == 0) table.tokens = source_.below(5);
+    if (kind == 1) table.batch = source_.below(5);
+    if (kind == 2) table.pairs = source_.below(12);
+    if (kind == 3) table.pairing = static_cast<Pairing>(coin() ? source_.below(6) : 255);
   }
 
   Source& source_;

@@ -81,6 +81,13 @@ class JudgedAppends {
   void rotate_append(const char* code, const std::string& sentence, const Change& change) {
     add(code, sentence, true, change);
   }
+  template <class Change>
+  void meets(bool rotates, const std::string& written, const std::string& other, const Change& change) {
+    add("ALIAS",
+        "what is written to " + written + " must not overlap " + other +
+            " but their elements overlap, or interleave with strides that are not the same",
+        rotates, change);
+  }
   static void* beyond(void* p, int bytes) { return static_cast<std::byte*>(p) + bytes; }
 
   void heads() {
@@ -162,12 +169,6 @@ class JudgedAppends {
   }
 
   void overlaps() {
-    const auto meets = [&](bool rotates, const std::string& written, const std::string& other, const auto& change) {
-      add("ALIAS",
-          "what is written to " + written + " must not overlap " + other +
-              " but their elements overlap, or interleave with strides that are not the same",
-          rotates, change);
-    };
     meets(false, "the cache's k", "the cache's v", [](Append& c) { c.cache.v = c.cache.k; });
     meets(false, "the cache's k", "the cache's v", [](Append& c) { c.cache.v = beyond(c.cache.k, 64); });
     meets(false, "the cache's k", "k", [](Append& c) { c.cache.k = c.k.data; });
@@ -210,6 +211,19 @@ class JudgedAppends {
       c.cache.head_stride = 32, c.cache.token_stride = 64, c.cache.page_stride = 256;
     };
     both(interleaved);
+    // Latent rows, [pages, page_size, heads, v_head_dim + head_dim]: v before k in one memory.
+    const auto latent = [&](Append& c) {
+      interleaved(c);
+      c.cache.v = c.cache.k, c.cache.k_offset = c.cache.v_head_dim = 16;
+      c.cache.v_page_stride = 256, c.cache.v_token_stride = 64, c.cache.v_head_stride = 32;
+    };
+    both(latent);
+    for (const bool rotates : {false, true})
+      meets(rotates, "the cache's k", "the cache's v", [&](Append& c) { latent(c), c.cache.k_offset = 15; });
+    append("SHAPE", "k_offset and v_head_dim must not be negative but got -1 and 16",
+           [&](Append& c) { latent(c), c.cache.k_offset = -1; });
+    append("SHAPE", "the cache's elements must be distinct but token_stride 15 steps over 16 elements",
+           [&](Append& c) { latent(c), c.cache.v_head_stride = 512, c.cache.v_token_stride = 15; });
     rotate_append("", "", [](Append& c) { c.q_out = c.q; });
     rotate_append("", "", [](Append& c) {  // the table on both sides of what is written, either way round
       c.cos = static_cast<const float*>(c.cache.k) - 24, c.sin = static_cast<const float*>(c.cache.v) + 512;
