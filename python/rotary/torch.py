@@ -15,10 +15,11 @@ from torch import Tensor
 
 from ._config import ModelRope
 from ._rotating import AnyTable, rotate, rotate_qk
-from ._tables import Frequencies, Table, frequencies
-from ._torch import ops
-from ._torch.plain import is_plain, is_quiet
-from ._torch.tables import TensorTable, of_keys, read_rope, write_rope
+from ._tables import Frequencies, frequencies
+from ._torch import ops as _ops  # noqa: F401  defines the ops that programs exported from Python call
+from ._torch.plain import is_quiet
+from ._torch.rows import RowMaker, as_tensor
+from ._torch.tables import TensorTable, of_keys
 from ._values import Rope
 from ._words import Angles, Layout, Rounding, check_layout, fail
 
@@ -83,11 +84,8 @@ class RotaryEmbedding(torch.nn.Module):
             check_layout("RotaryEmbedding", layout)
         self.layout = layout
         self.first = first or 0
-        self._text = write_rope(rope, angles, rounding)
-        self._text_of_keys = write_rope(of_keys(rope), angles, rounding) if rope.xpos.scale else self._text
-        self._pairing = rope.pairing
-        places = [[0]] * rope.summed_axes if rope.summed_axes else 0
-        Table(rope, places, None if isinstance(rope, Frequencies) else 1, angles=angles, rounding=rounding)
+        self._rows = RowMaker(rope, angles, rounding)
+        self._rows_of_keys = RowMaker(of_keys(rope), angles, rounding) if rope.xpos.scale else None
         self._start = _start_of(rope) if learned else None
         if self._start is not None:
             self.inv_freq: torch.nn.Parameter
@@ -101,31 +99,33 @@ class RotaryEmbedding(torch.nn.Module):
             for name, parameter in self.named_parameters():
                 parameter.copy_(_values_of(self._start)[name])
 
-    def table(self, positions: Any, length: int | None = None) -> AnyTable:
+    def table(
+        self, positions: Any, length: int | Tensor | None = None, *, dtype: torch.dtype = torch.float32
+    ) -> AnyTable:
         """The table for these positions, one for all layers of a step.
 
         Args:
             positions: positions as in rotary.Table: [tokens] or [batch, tokens], or with the axes in front. A tensor
                 may be on any device, and traced by torch.compile or torch.export.
             length: the length of the sequence, for Dynamic and LongRope scaling. None: the largest position + 1.
+            dtype: torch.float64 for rows good to 1e-15.
 
         Returns:
-            A rotary.Table; for a tensor that is traced or not in the CPU's memory, a TensorTable on its device; for
-            learned directions, a TensorTable that carries their gradient. With xPos the table is for queries only.
+            A rotary.Table; in float64, in a graph, or for a tensor that is not in the CPU's memory, a TensorTable whose
+            rows torch's own operations make on the device of the positions; for learned directions, a TensorTable that
+            carries their gradient. With xPos the table is for queries only.
         """
-        return self._table(self._text, positions, length)
+        return self._table(self._rows, positions, length, None, dtype)
 
-    def _table(self, text: str, positions: Any, length: int | None) -> AnyTable:
+    def _table(
+        self, rows: RowMaker, positions: Any, length: Any, device: torch.device | None, dtype: torch.dtype
+    ) -> AnyTable:
         if self._entry is not None:  # as ModelRope.table
             positions = self._entry._own(positions)
         if self._start is not None:
-            return TensorTable(*_learned_rows(positions, self.inv_freq, self.phase, self._start), self._pairing)
-        if not isinstance(positions, Tensor):
-            return read_rope(text).table(positions, length)
-        if not torch.compiler.is_dynamo_compiling() and is_quiet() and is_plain(positions):
-            return read_rope(text).table(positions, length)
-        cos, sin = ops.rows(positions, text, length)
-        return TensorTable(cos, sin, self._pairing, xpos=self._text_of_keys != self._text)
+            places = as_tensor(positions, self.inv_freq.device)
+            return TensorTable(*_learned_rows(places, self.inv_freq, self.phase, self._start), self._start.pairing)
+        return rows.table(positions, length, device, dtype)
 
     def forward(
         self, q: Tensor, k: Tensor | None = None, positions: Any = None, *, offset: int | Tensor = 0,
@@ -155,29 +155,26 @@ class RotaryEmbedding(torch.nn.Module):
             positions = self._positions(q, offset, layout)
         elif not isinstance(offset, int) or offset != 0:
             fail("VALUE", "RotaryEmbedding", "positions or offset must be given but got both")
-        table = self._table_on(q.device, self._text, positions, length)
+        wide = torch.float64 if q.dtype == torch.float64 else torch.float32
+        table = self._table(self._rows, positions, length, q.device, wide)
         if k is None:
             return rotate(q, table, layout=layout, first=self.first)
-        if self._text_of_keys == self._text:
+        if self._rows_of_keys is None:
             return rotate_qk(q, k, table, layout=layout, first=self.first)
-        inverse = self._table_on(k.device, self._text_of_keys, positions, length)
+        inverse = self._table(self._rows_of_keys, positions, length, q.device, wide)
         turned = rotate(q, table, layout=layout, first=self.first)
         return turned, rotate(k, inverse, layout=layout, first=self.first)
-
-    def _table_on(self, device: torch.device, text: str, positions: Any, length: int | None) -> AnyTable:
-        table = self._table(text, positions, length)
-        if isinstance(table, TensorTable) and table._torch_cos.device != device:
-            cos, sin = table._torch_cos.to(device), table._torch_sin.to(device)
-            return TensorTable(cos, sin, self._pairing, xpos=table._xpos)
-        return table
 
     def _positions(self, q: Tensor, offset: int | Tensor, layout: str) -> Any:
         tokens = q.shape[layout.index("t")] if "t" in layout else 1
         if isinstance(offset, Tensor):
             steps = torch.arange(tokens, device=offset.device)
             return offset + steps if offset.dim() == 0 else offset.unsqueeze(-1) + steps
+        if not hasattr(offset, "__index__"):
+            rule = "offset must be an int, or a tensor of integers"
+            raise TypeError(f"[RotaryEmbedding] {rule}, but got {type(offset).__name__}")
         if torch.compiler.is_dynamo_compiling() or not isinstance(tokens, int) or not is_quiet():
-            return torch.arange(offset, offset + tokens, device="cpu")
+            return torch.arange(offset, offset + tokens, device=q.device)
         return range(offset, offset + tokens)
 
     def extra_repr(self) -> str:
@@ -231,11 +228,11 @@ def _tensor(doubles: bytes) -> Tensor:
     return torch.tensor(memoryview(doubles).cast("d").tolist())
 
 
-def _learned_rows(positions: Any, inv_freq: Tensor, phase: Tensor | None, start: Frequencies) -> tuple[Tensor, Tensor]:
+def _learned_rows(places: Tensor, inv_freq: Tensor, phase: Tensor | None, start: Frequencies) -> tuple[Tensor, Tensor]:
     """cos and sin [batch, tokens, heads, pairs] by torch in float64, differentiable; rounded to float32 unless inv_freq
     is float64.
     """
-    places = torch.as_tensor(positions, device=inv_freq.device).double()
+    places = places.double()
     if places.dim() not in (2, 3) or places.shape[0] != start.summed_axes:
         rule = "positions must be [axes, tokens] or [axes, batch, tokens]"
         fail("SHAPE", "RotaryEmbedding", f"{rule} of {start.summed_axes} axes but got {list(places.shape)}")

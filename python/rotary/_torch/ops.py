@@ -1,5 +1,5 @@
 # mypy: disable-error-code="import-not-found,attr-defined,no-any-return,no-untyped-call,no-untyped-def,misc"
-"""The ops rotary::rotate, rotate_qk and rows; the first two have the schema of librotary_torch.so.
+"""The ops rotary::rotate and rotate_qk, with the schema of librotary_torch.so.
 
 They are defined by torch.library.Library without its autograd, which costs 10 us a call even under no_grad and breaks
 torch.func. The gradient is a kernel of the dispatch key Autograd. Graphs of torch.compile and torch.export reach it;
@@ -18,26 +18,22 @@ from torch._functorch.autograd_function import enable_single_level_autograd_func
 from torch.autograd.function import _SingleLevelFunction
 
 from .. import _core
-from .._words import fail
 from . import plain
 from .plain import How, check, is_plain, is_quiet, parts, parts_of_heads, turning
-from .tables import read_rope, rows_shape
 
 _SCHEMAS = (
     "rotate(Tensor x, Tensor cos, Tensor sin, str pairing, str layout, int first=0, bool backward=False, "
     "int kv_heads=-1) -> Tensor",
     "rotate_qk(Tensor q, Tensor k, Tensor cos, Tensor sin, str pairing, str layout, int first=0, "
     "bool backward=False) -> (Tensor, Tensor)",
-    "rows(Tensor positions, str rope, int? length) -> (Tensor, Tensor)",
 )
 _library = torch.library.Library("rotary", "FRAGMENT")
 _IS_OURS = not hasattr(torch.ops.rotary, "rotate")  # else librotary_torch.so has defined rotate and rotate_qk
-for _schema in _SCHEMAS if _IS_OURS else _SCHEMAS[2:]:
+for _schema in _SCHEMAS if _IS_OURS else ():
     _library.define(_schema, tags=(torch.Tag.pt2_compliant_tag,))
 
 rotate = torch.ops.rotary.rotate.default
 rotate_qk = torch.ops.rotary.rotate_qk.default
-rows = torch.ops.rotary.rows.default
 
 BELOW = torch._C._AutoDispatchBelowAutograd
 levels = torch._C._functorch.peek_interpreter_stack
@@ -268,34 +264,11 @@ def _map(info: Any, in_dims: Any, *inputs: Any) -> Any:
     return (turned[0], dims[0]) if len(turned) == 1 else (turned, dims)
 
 
-# ---- rows ----
-
-
-def _rows(positions: Tensor, rope: str, length: int | None) -> tuple[Tensor, Tensor]:
-    read = read_rope(rope)
-    table = read.table(positions.cpu(), length)
-    return table._torch_cos.to(positions.device), table._torch_sin.to(positions.device)
-
-
-def _fake_rows(positions: Tensor, rope: str, length: int | None) -> tuple[Tensor, Tensor]:
-    read = read_rope(rope)
-    cos = positions.new_empty(rows_shape(positions, read), dtype=torch.float32)
-    return cos, torch.empty_like(cos)
-
-
-def _rows_recorded(positions: Tensor, rope: str, length: int | None) -> Any:
-    if torch.is_grad_enabled() and positions.requires_grad:
-        fail("TORCH", "rows", "positions must not record a gradient but got requires_grad: pass positions.detach()")
-    with BELOW():
-        return rows(positions, rope, length)
-
-
-_TURNS = _by_schema(_turned), _by_schema(_fake), _by_schema(_recorded)
-_KERNELS = {"rotate": _TURNS, "rotate_qk": _TURNS, "rows": (_rows, _fake_rows, _rows_recorded)}
-for _name, (_kernel, _fakes, _records) in _KERNELS.items():
-    if _IS_OURS or _name == "rows":
-        _library.impl(_name, _kernel, "CompositeExplicitAutograd")
-        _library.impl(_name, _records, "Autograd")
-        torch.library.register_fake(f"rotary::{_name}", _fakes, lib=_library)
-    if _name != "rows" and hasattr(torch.library, "register_vmap"):  # older torch than 2.5 loops
+_KERNELS = {"CompositeExplicitAutograd": _by_schema(_turned), "Autograd": _by_schema(_recorded)}
+for _name in ("rotate", "rotate_qk"):
+    if _IS_OURS:
+        for _key, _kernel in _KERNELS.items():
+            _library.impl(_name, _kernel, _key)
+        torch.library.register_fake(f"rotary::{_name}", _by_schema(_fake), lib=_library)
+    if hasattr(torch.library, "register_vmap"):  # older torch than 2.5 loops
         torch.library.register_vmap(f"rotary::{_name}", _map, lib=_library)

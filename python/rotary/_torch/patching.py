@@ -17,8 +17,7 @@ from torch.nn import Module
 
 from .. import _config, _core
 from .._config import ModelRope, Ropes, refuse
-from . import ops
-from .tables import write_rope
+from .rows import RowMaker
 
 # The forms in which a table keeps cos and sin of pairs 0 and 1: [c0 c1 c0 c1], [c0 c0 c1 c1], [c0 c1], and c + i s.
 Rows = Literal["halves", "neighbours", "single", "complex"]
@@ -38,7 +37,7 @@ class Agreement:
         kind: the module's class.
         layer_type: the type of the layers that use the table, "" if the module has one table.
         ropes: entries of rotary.config: one, or several whose columns follow each other, as of the axes of an image.
-        texts: the ropes in the form that torch's ops read.
+        makers: those of the ropes' rows.
         positions: the form of the module's position_ids: "tokens" [batch, tokens], "axes first" [axes, batch, tokens],
             "axes last" [tokens, axes], "batched axes last" [batch, tokens, axes].
         order: the axis of each coordinate.
@@ -52,7 +51,7 @@ class Agreement:
     kind: str
     layer_type: str
     ropes: tuple[ModelRope, ...]
-    texts: tuple[str, ...]
+    makers: tuple[RowMaker, ...] = field(repr=False, compare=False)
     positions: str = ""
     order: tuple[int, ...] = (0,)
     rows: Rows = "single"
@@ -72,8 +71,9 @@ class Agreement:
     def exact(self, on_axes: Tensor) -> tuple[Tensor, Tensor]:
         """rotary's cos and sin [..., columns] at positions [axes, ...]."""
         blocks = []
-        for rope, text in zip(self.ropes, self.texts):
-            cos, sin = ops.rows(rope._first(on_axes), text, None)
+        for rope, maker in zip(self.ropes, self.makers):
+            table = maker.table(rope._first(on_axes))
+            cos, sin = table._torch_cos, table._torch_sin
             # the sin of a clockwise rope is negated in rotary's rows, not in the model's
             blocks.append((_doubled(cos, self.rows), _doubled(-sin if rope.rope.clockwise else sin, self.rows)))
         cos, sin = (torch.cat(parts, -1) for parts in zip(*blocks))
@@ -224,8 +224,8 @@ def _readings(ropes: list[ModelRope], own: Any, layer_type: str) -> Iterator[tup
 
 
 def _agreement(path: str, module: Module, layer_type: str, ropes: tuple[ModelRope, ...]) -> Agreement | None:
-    texts = tuple(write_rope(rope.rope, "exact", "f32") for rope in ropes)
-    for one, ids in _asked(Agreement(path, type(module).__name__, layer_type, ropes, texts)):
+    makers = tuple(RowMaker(rope.rope, "exact", "f32") for rope in ropes)
+    for one, ids in _asked(Agreement(path, type(module).__name__, layer_type, ropes, makers)):
         found = _rows_of(module, ids, layer_type, torch.float32)
         if found is None:
             continue

@@ -1,13 +1,8 @@
 # mypy: disable-error-code="import-not-found,attr-defined,no-any-return,no-untyped-call,no-untyped-def,misc"
-"""Rows of cos and sin as torch's tensors, and a rope as text.
-
-An op takes no object, and an exported program is loaded where the object does not exist.
-"""
+"""Rows of cos and sin that are torch's tensors."""
 
 from __future__ import annotations
 
-import functools
-import json
 from typing import Any
 
 import torch
@@ -15,8 +10,8 @@ from torch import Tensor
 from torch.utils.dlpack import from_dlpack
 
 from .. import _core
-from .._tables import Frequencies, Shaped, Table, frequencies
-from .._values import Rope, XPos, _rope
+from .._tables import Frequencies, Shaped, Table
+from .._values import Rope
 from .._words import Pairing, fail
 from .plain import TYPES, check_rows
 
@@ -108,75 +103,9 @@ def check_tensors(operation: str, cos: Any, sin: Any, doubled: str) -> None:
         fail("SHAPE", operation, f"doubled rows must have two columns for each pair but got {columns} columns")
 
 
-# ---- ropes as text ----
-
-
-class ReadRope:
-    """The rope that a text describes.
-
-    Attributes:
-        source: a rotary.Rope, or rotary.Frequencies.
-        pairs: the number of columns of its rows.
-        axes: the number of coordinates of a position.
-        head_rows: the number of rows of a token.
-    """
-
-    def __init__(self, text: str) -> None:
-        words = json.loads(text)
-        self.source: Rope | Frequencies
-        if "rope" in words:
-            self.source = rope = _rope(words["rope"])
-            speeds = frequencies(rope, 0)
-            try:
-                self.source = frequencies(rope)
-            except _core.Error as error:  # Dynamic and LongRope take the length of each call
-                if error.code != "LENGTH":
-                    raise
-            self._takes_length = True
-        else:
-            state, self._takes_length = words["frequencies"], False
-            values: list[Any] = [bytes.fromhex(value[0]) if type(value) is list else value for value in state]
-            self.source = speeds = Frequencies._of(*values[:-1], XPos(**values[-1]))
-        self.pairs, self.axes, self.head_rows = speeds.rotary_dim // 2, speeds.axes, speeds.head_rows
-        self.angles, self.rounding = words["angles"], words["rounding"]
-
-    def table(self, positions: Any, length: int | None = None) -> Table:
-        if self._takes_length and isinstance(self.source, Frequencies):
-            length = None  # these do not depend on it
-        return Table(self.source, positions, length, angles=self.angles, rounding=self.rounding)
-
-
-def write_rope(source: Rope | Frequencies, angles: str, rounding: str) -> str:
-    """The text that describes a rope. Equal ropes have equal texts."""
-    words: dict[str, Any] = {"angles": angles, "rounding": rounding}
-    if isinstance(source, Rope):
-        words["rope"] = _core._check_rope(source)
-    else:
-        *state, xpos = source._values()
-        words["frequencies"] = [[value.hex()] if isinstance(value, bytes) else value for value in state]
-        words["frequencies"].append(dict(zip(xpos._fields, xpos._values())))
-    return json.dumps(words)
-
-
 def of_keys(source: Rope | Frequencies) -> Rope | Frequencies:
     """The rope or frequencies for keys, with xPos's inverse amplitude. source: those for queries."""
     turned = source.xpos.replace(reciprocal=not source.xpos.reciprocal)
     if isinstance(source, Frequencies):
         return Frequencies._of(*source._values()[:-1], turned)
     return source.replace(xpos=turned)
-
-
-@functools.lru_cache(maxsize=64)
-def read_rope(text: str) -> ReadRope:
-    return ReadRope(text)
-
-
-def rows_shape(positions: Tensor, read: ReadRope) -> tuple[int, ...]:
-    """The shape that the rows of a rotary.Table have at these positions."""
-    shape = tuple(positions.shape)
-    if read.axes > 1 and len(shape) > 1:
-        shape = shape[1:]
-    shape = shape or (1,)
-    if read.head_rows > 1:
-        shape = (*((1,) if len(shape) == 1 else ()), *shape, read.head_rows)
-    return (*shape, read.pairs)

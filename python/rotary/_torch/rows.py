@@ -1,0 +1,273 @@
+# mypy: disable-error-code="import-not-found,attr-defined,no-any-return,no-untyped-call,no-untyped-def,misc,untyped-decorator"
+"""Rows of cos and sin by torch's own operations, on the device of the positions.
+
+A product of a position and a frequency is kept whole: the frequency is a sum of three numbers of 22, 22 and 9 bits,
+whose products with a position below 2^31 are exact in float64 (fused or not), and cos and sin of the rounded sum are
+corrected by its error. So the values are those of rotary.Table, up to a last bit in some 1e8. Farther positions err by
+2^-53 of their angle. Dynamic scaling takes torch's power, within some units of 2^-53 of the frequency.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+import operator
+from array import array
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from .. import _core
+from .._tables import Frequencies, Table, frequencies
+from .._values import Dynamic, LongRope, Rope
+from .._words import fail
+from .plain import is_plain, is_quiet
+from .tables import TensorTable
+
+_is_compiling = torch.compiler.is_dynamo_compiling
+_LOW_BITS = (1 << 31) - 1  # the bits of a float64 behind its first 22
+
+
+def _tensor(doubles: bytes, device: torch.device) -> Tensor:
+    return torch.tensor(memoryview(doubles).cast("d").tolist(), dtype=torch.float64, device=device)
+
+
+@functools.lru_cache(maxsize=256)
+def _kept(doubles: bytes, device: torch.device) -> Tensor:
+    with torch.inference_mode(False):
+        return _tensor(doubles, device)
+
+
+@torch.compiler.assume_constant_result
+def _constant(doubles: bytes, device: torch.device) -> Tensor:
+    """The numbers as a tensor of the device. Graphs hold it, so that a call copies nothing to the device."""
+    return _kept(doubles, device) if is_quiet() else _tensor(doubles, device)
+
+
+def _in_three(x: float) -> tuple[float, float, float]:
+    """Numbers of at most 22, 22 and 9 bits whose sum is x."""
+    exponent = math.frexp(x)[1]
+    first = math.ldexp(math.trunc(math.ldexp(x, 22 - exponent)), exponent - 22)
+    second = math.ldexp(math.trunc(math.ldexp(x - first, 44 - exponent)), exponent - 44)
+    return first, second, x - first - second
+
+
+def _cut(x: Tensor) -> Tensor:
+    return (x.view(torch.int64) & ~_LOW_BITS).view(torch.float64)
+
+
+def _added(a: Tensor, b: Tensor) -> tuple[Tensor, Tensor]:
+    """The rounded sum and its error."""
+    total = a + b
+    of_b = total - a
+    return total, (a - (total - of_b)) + (b - of_b)
+
+
+def _rounded(x: Tensor, rounding: str) -> Tensor:
+    """float64 rounded once to the values of float16 or bfloat16."""
+    drop = {"f16": 42, "bf16": 45}[rounding]
+    bits = x.view(torch.int64)
+    kept = ((bits + ((1 << (drop - 1)) - 1) + ((bits >> drop) & 1)) >> drop << drop).view(torch.float64)
+    if rounding == "bf16":
+        return kept
+    kept = torch.where(kept.abs() < 65536, kept, kept * math.inf)
+    return torch.where(x.abs() < 2.0**-14, (x + 3 * 2.0**27) - 3 * 2.0**27, kept)  # subnormals: multiples of 2^-24
+
+
+class _Growth:
+    """The frequencies of Dynamic scaling, whose base grows with the length."""
+
+    def __init__(self, rope: Rope, scaling: Dynamic, speeds: Frequencies) -> None:
+        index, r = rope.index or range(speeds._pairs), rope.exponent_dim or rope.rotary_dim
+        self._factor, self._trained, self._base = scaling.factor, scaling.trained_length, rope.base
+        self._power = r / (r - 2) if r > 2 else 1.0  # with one pair, of index 0, the base does not matter
+        self._powers = array("d", (2 * i / r * self._power for i in index)).tobytes()
+        self._narrow_exponents = array("d", array("f", (2 * i / r for i in index))).tobytes()
+        self._multiplier = array("d", rope.multiplier or [1.0] * speeds._pairs).tobytes()
+        self._speeds = speeds._inv_freq
+
+    def exact(self, length: Tensor, device: torch.device) -> Tensor:
+        """float64 [3, pairs], whose sum is the frequencies."""
+        growth = 1 + self._factor * (length.clamp(min=self._trained) - self._trained) / self._trained
+        whole = _constant(self._speeds, device) * growth ** -_constant(self._powers, device)
+        first = _cut(whole)
+        second = _cut(whole - first)
+        return torch.stack((first, second, whole - first - second))
+
+    def narrow(self, length: Tensor, device: torch.device) -> Tensor:
+        """[1, pairs] by the steps of frameworks, each rounded to float32."""
+        stretch = (self._factor * length.float() / self._trained - (self._factor - 1)).double()
+        growth = torch.where(length > self._trained, stretch, 1.0) ** self._power
+        base = self._base * growth.float()
+        period = (base.double() ** _constant(self._narrow_exponents, device)).float()
+        return (1 / period * _constant(self._multiplier, device).float())[None]
+
+
+def as_tensor(positions: Any, device: torch.device | None) -> Tensor:
+    """Positions of every form as a tensor of the device, None for torch's default."""
+    if isinstance(positions, Tensor):
+        return positions if device is None else positions.to(device)
+    if isinstance(positions, range):
+        return torch.arange(positions.start, positions.stop, positions.step, device=device)
+    if hasattr(positions, "dtype"):
+        return torch.as_tensor(positions, device=device)
+    return torch.tensor(positions, dtype=torch.float64, device=device)
+
+
+class RowMaker:
+    """The rows of a rope: Tables in the CPU's memory, and else tensors that no host computes.
+
+    Attributes:
+        source: the rope or frequencies; a rope whose rows do not depend on the length is its frequencies.
+        angles, rounding: as in rotary.Table.
+        pairing: that of the tables.
+    """
+
+    def __init__(self, source: Rope | Frequencies, angles: str, rounding: str) -> None:
+        self.angles, self.rounding, self.pairing = angles, rounding, source.pairing
+        self._growth: _Growth | None = None
+        self._far: tuple[bytes, bytes] | None = None  # beyond the trained length of LongRope
+        self._ignores_length = False
+        speeds = source if isinstance(source, Frequencies) else frequencies(source, 0)
+        Table(speeds, [[0]] * speeds.axes if speeds.summed_axes else 0, angles=angles, rounding=rounding)  # type: ignore[arg-type]
+        self._axes, self._sums, self._heads, self._pairs = speeds.axes, speeds.summed_axes > 0, speeds.head_rows, speeds._pairs
+        self._near = self._parts(speeds), speeds.attention_factor
+        self._clockwise, self._phase = speeds.clockwise, speeds._phase
+        if isinstance(source, Rope):
+            scaling = source.scaling
+            if isinstance(scaling, Dynamic) and not source.inv_freq:
+                self._growth = _Growth(source, scaling, speeds)
+            elif isinstance(scaling, LongRope):
+                self._trained = scaling.trained_length
+                far = frequencies(source, self._trained + 1)
+                factors = array("d", (speeds.attention_factor, far.attention_factor))
+                self._far = self._parts(far), factors.tobytes()
+            else:
+                source, self._ignores_length = speeds, True
+        self.source: Rope | Frequencies = source
+        xpos, n = speeds.xpos, self._pairs
+        self.has_xpos = xpos.scale != 0
+        zeta = (math.log((5 * i + 2 * n) / (7 * n)) for i in range(n))
+        self._amplitude = array("d", zeta).tobytes(), xpos.center, -xpos.scale if xpos.reciprocal else xpos.scale
+
+    def _parts(self, speeds: Frequencies) -> bytes:
+        """The frequencies of each axis, [axes, parts, heads, pairs]: 0 for pairs that turn by another axis."""
+        narrow, result = self.angles == "float32", array("d")
+        of_float32 = narrow and speeds._inv_freq_float32
+        flat = memoryview(of_float32 or speeds._inv_freq).cast("f" if of_float32 else "d").tolist()
+        rows, pairs = max(1, speeds.summed_axes), speeds._pairs
+        for at in range(speeds.axes):
+            own = []
+            for head in range(speeds.head_rows):
+                row = head * rows + (at if speeds.summed_axes else 0)
+                own += flat[row * pairs : (row + 1) * pairs]
+            if speeds.axis:
+                own = [speed if axis == at else 0.0 for speed, axis in zip(own, speeds.axis * speeds.head_rows)]
+            for part in [own] if narrow else zip(*map(_in_three, own)):
+                result.extend(part)
+        return result.tobytes()
+
+    # ---- tables ----
+
+    def table(
+        self, positions: Any, length: Any = None, device: torch.device | None = None, dtype: torch.dtype = torch.float32
+    ) -> Table | TensorTable:
+        """The table at the positions, whose rows are on the device; None: that of the positions."""
+        on_host = not _is_compiling() and dtype is torch.float32 and (device is None or device.type == "cpu")
+        if on_host and (not isinstance(positions, Tensor) or (is_quiet() and is_plain(positions))):
+            length = None if self._ignores_length else length
+            return Table(self.source, positions, length, angles=self.angles, rounding=self.rounding)  # type: ignore[arg-type]
+        cos, sin = self.at(as_tensor(positions, device), length, dtype)
+        return TensorTable(cos, sin, self.pairing, xpos=self.has_xpos)
+
+    # ---- tensors ----
+
+    def at(self, positions: Tensor, length: Any = None, dtype: torch.dtype = torch.float32) -> tuple[Tensor, Tensor]:
+        """cos and sin at the positions, of the shape that a rotary.Table has."""
+        places = self._places(positions)
+        speeds, factor = self._speeds(positions, length)
+        if len(places) < self._axes:
+            speeds = speeds.sum(0, keepdim=True)  # exact, since each pair turns by one axis
+        cos, sin = (self._narrow if self.angles == "float32" else self._exact)(places, speeds)
+        if self.has_xpos:
+            zeta, center, scale = self._amplitude
+            power = (places[0] - center) / scale
+            factor = (power * _constant(zeta, power.device)).exp() * factor
+        if self.has_xpos or self._far or factor != 1:
+            cos, sin = cos * factor, sin * factor
+        if self.rounding != "f32" and dtype is torch.float32:
+            cos, sin = _rounded(cos.double(), self.rounding), _rounded(sin.double(), self.rounding)
+        # In one tensor, as Inductor would make them again for each head of q and k.
+        cos, sin = torch.stack((cos, -sin if self._clockwise else sin)).to(dtype).unbind(0)
+        return cos, sin
+
+    def _places(self, positions: Tensor) -> list[Tensor]:
+        """The positions on each axis in float64, with dimensions of size 1 for heads and pairs."""
+        if torch.is_grad_enabled() and positions.requires_grad:
+            fail("TORCH", "positions", "a tensor must not record a gradient but got requires_grad: pass x.detach()")
+        kind = positions.dtype
+        if kind is torch.bool or kind.is_complex or (kind.is_floating_point and kind.itemsize < 4):
+            fail("DTYPE", "positions", f"a tensor must be of integers, float32 or float64 but got {kind}")
+        several = self._axes > 1
+        if positions.dim() > (3 if several else 2):
+            rule = "[tokens], [axes, tokens] or [axes, batch, tokens]" if several else "[tokens] or [batch, tokens]"
+            which = "several axes" if several else "one axis"
+            fail("SHAPE", "positions", f"a rope of {which} must have {rule} but got {positions.dim()} dimensions")
+        on_axes = several and positions.dim() > 1
+        count = positions.shape[0] if on_axes else 1
+        if count != self._axes and (count != 1 or self._sums):
+            rule = f"the first dimension must be the rope's {self._axes} axes{'' if self._sums else ', or 1,'}"
+            fail("SHAPE", "positions", f"{rule} but got {list(positions.shape)}")
+        places = positions.unbind(0) if on_axes else (positions if positions.dim() > 0 else positions.reshape(1),)
+        if self._heads > 1:
+            return [(one[None] if one.dim() == 1 else one).double()[..., None, None] for one in places]
+        return [one.double()[..., None] for one in places]
+
+    def _speeds(self, positions: Tensor, length: Any) -> tuple[Tensor, Any]:
+        """The parts of the frequencies, [axes, parts, (heads,) pairs], and the attention factor, at that length."""
+        device, (parts, factor) = positions.device, self._near
+        shape = self._axes, -1, *((self._heads,) if self._heads > 1 else ()), self._pairs
+        near = _constant(parts, device).view(shape)
+        if self._growth is None and self._far is None:
+            if length is not None and not self._ignores_length:
+                rule = "length must go to rotary.frequencies(rope, length), which made these frequencies"
+                fail("LENGTH", "Table", rule)
+            return near, factor
+        if length is None:
+            length = positions.max().double().floor() + 1 if positions.numel() > 0 else 0
+        if not isinstance(length, Tensor):
+            length = torch.full((), length, dtype=torch.float64, device=device)
+        if self._growth is not None:
+            grown = self._growth.narrow if self.angles == "float32" else self._growth.exact
+            return torch.where(near.sum(1, keepdim=True) != 0, grown(length, device), 0.0), factor
+        is_far, (far, factors) = length > self._trained, self._far
+        near_factor, far_factor = _constant(factors, device).unbind(0)
+        return (
+            torch.where(is_far, _constant(far, device).view(shape), near),
+            torch.where(is_far, far_factor, near_factor),
+        )
+
+    def _exact(self, places: list[Tensor], speeds: Tensor) -> tuple[Tensor, Tensor]:
+        total = error = None
+        for place, (first, second, third) in zip(places, speeds.unbind(0)):
+            high, middle, low = place * first, place * second, place * third
+            upper = high + middle
+            angle = upper + low
+            rest = ((high - upper) + middle) + ((upper - angle) + low)  # in this order 0 keeps its sign
+            if total is None:
+                total, error = angle, rest
+            else:
+                total, more = _added(total, angle)
+                error = error + rest + more
+        if self._phase:
+            total, more = _added(total, _constant(self._phase, total.device).view(speeds.shape[2:]))
+            error = error + more
+        cos, sin = total.cos(), total.sin()
+        return cos - error * sin, sin + error * cos
+
+    def _narrow(self, places: list[Tensor], speeds: Tensor) -> tuple[Tensor, Tensor]:
+        """By the steps of frameworks in float32, each correctly rounded."""
+        terms = [place.float() * speed[0].float() for place, speed in zip(places, speeds.unbind(0))]
+        angle = functools.reduce(operator.add, terms).double()
+        return angle.cos().float(), angle.sin().float()
