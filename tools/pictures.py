@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Draws the pictures of docs with rotary.plot: python3 tools/pictures.py. Needs the packages rotary and matplotlib."""
+"""Draws the pictures of docs with rotary.tools.plot: python3 tools/pictures.py. Needs the packages rotary and matplotlib."""
 import pathlib
 
 import rotary
@@ -11,9 +11,9 @@ LLAMA_2, LLAMA_31, QWEN_VL, GPT_OSS, DEEPSEEK, PHI_3 = (
     for name in ("llama-2-7b", "llama-3.1-8b", "qwen2.5-vl-7b", "gpt-oss-20b", "deepseek-v3", "phi-3-mini-128k")
 )
 PLAIN = rotary.Rope(head_dim=128, base=10000, pairing="half")
-SCALINGS = (rotary.Linear(factor=4), rotary.Ntk(factor=4), rotary.Yarn(factor=4, trained_length=4096),
-            rotary.Llama3(factor=4, trained_length=4096))  # fmt: skip
-AXIAL = rotary.axial(head_dim=64, axes=2, base=100, pairing="half")
+SCALINGS = (rotary.scalings.Linear(factor=4), rotary.scalings.Ntk(factor=4), rotary.scalings.Yarn(factor=4, trained_length=4096),
+            rotary.scalings.Llama3(factor=4, trained_length=4096))  # fmt: skip
+AXIAL = rotary.makers.axial(head_dim=64, axes=2, base=100, pairing="half")
 
 
 def pictures() -> dict[str, plot.Figure]:

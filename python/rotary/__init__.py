@@ -1,62 +1,60 @@
 """Rotary position embeddings (RoPE) for every published model, exact and tested.
 
-    Rope -> frequencies() -> Table(positions) -> rotate(your arrays)
-
     import rotary
-    ropes = rotary.config("Llama-3.1-8B/")                 # or a dict, a PretrainedConfig, JSON
-    table = ropes[0].table(range(2048))                    # exact cos and sin, one for all layers
-    q, k = rotary.rotate_qk(q, k, table, layout="bthd")    # numpy, torch or JAX in, the same kind out
+    rope = rotary.RotaryEmbedding("Llama-3.1-8B/", layout="bhtd")     # torch: a module without buffers
+    q, k = rope(q, k, offset=cache_length)
 
+    table = rotary.Table(rotary.config("Llama-3.1-8B/"), range(2048))  # exact cos and sin, one for all layers
+    q, k = rotary.rotate_qk(q, k, table, layout="bthd")                # numpy, torch or JAX in, the same kind out
+
+RotaryEmbedding needs torch: help(rotary.RotaryEmbedding). The modules are rotary.scalings (Yarn, Llama3, ...), makers
+(axes, directions, Frequencies), positions, tools (diagnose, extend, convert, accuracy, plot), cpu, torch and jax.
 Pairing and layout have no default. Errors are rotary.Error, a ValueError with a code.
 """
 
 import os as _os
-from collections.abc import Sequence  # for the classes' annotations, like other imports
+from collections.abc import Sequence  # and other names in annotations of the classes, for typing.get_type_hints()
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from . import _core, positions
-from ._config import ModelRope, PatchError, Ropes, config, patch, query_scale
-from ._core import Error, __version__, chosen_target, get_num_threads, self_test, set_num_threads, targets, use_target
-from ._rotating import from_doubled, from_rows
-from ._rotating import rotate, rotate_, rotate_backward, rotate_qk, rotate_qk_, rotate_qkv, rotate_qkv_
-from ._tables import Frequencies, Table, between, frequencies
-from ._tools import accuracy, check, convert, diagnose, extend
-from ._values import (
-    Axis, Dynamic, Linear, Llama3, LongRope, Ntk, NtkFixed, Proportional, Rope, Scaling, ThetaScale, Unscaled, XPos,
-    Yarn, YarnLog, axial, ernie_axes, interleaved_axes, rope_parameters, sectioned_axes
-)
-from ._words import Angles, Direction, Layout, Pairing, Rounding, Stores
+from . import _core, cpu, makers, positions, scalings, tools
+from ._config import config, patch
+from ._core import Error, __version__, set_num_threads
+from ._rope import Rope
+from ._rotating import from_doubled, from_rows, rotate, rotate_, rotate_qk, rotate_qk_
+from ._tables import Table, frequencies
+from ._words import Pairing
+from .scalings import Scaling, XPos
+from .tools import check
 
+# All but RotaryEmbedding, so that `from rotary import *` does without torch.
 __all__ = [
-    "Axis", "Dynamic", "Error", "Frequencies", "Linear", "Llama3", "LongRope", "ModelRope", "Ntk", "NtkFixed",
-    "PatchError", "Proportional", "Rope", "Ropes", "Scaling", "Table", "ThetaScale", "Unscaled", "XPos", "Yarn",
-    "YarnLog", "__version__", "accuracy", "axial", "between", "check", "chosen_target", "config", "convert",
-    "diagnose", "ernie_axes", "extend", "frequencies", "from_doubled", "from_rows", "get_num_threads",
-    "interleaved_axes", "patch", "positions", "query_scale", "rope_parameters", "rotate", "rotate_", "rotate_backward",
-    "rotate_qk", "rotate_qk_", "rotate_qkv", "rotate_qkv_", "sectioned_axes", "self_test", "set_num_threads",
-    "targets", "use_target",
+    "Error", "Rope", "Table", "check", "config", "frequencies", "from_doubled", "from_rows", "patch", "rotate",
+    "rotate_", "rotate_qk", "rotate_qk_", "set_num_threads",
 ]
 
 if TYPE_CHECKING:
-    from . import jax, makers, plot, torch
+    from . import jax, torch
+    from .torch import RotaryEmbedding as RotaryEmbedding
 
 if hasattr(_os, "register_at_fork"):
     _os.register_at_fork(after_in_child=_core._forget_threads)
 
 
-# Modules that are imported when first used, and the package that each needs.
-_LATE = {"jax": "jax", "makers": "rotary", "plot": "matplotlib", "torch": "torch"}
+# Names whose module is imported when they are first used, and that module; each needs the library of its name.
+_LATE = {"RotaryEmbedding": "torch", "jax": "jax", "torch": "torch"}
 
 
 def __dir__() -> list[str]:
     from importlib.util import find_spec
 
-    return sorted({*globals(), *(name for name, needed in _LATE.items() if find_spec(needed))})
+    here = {*__all__, "cpu", "makers", "positions", "scalings", "tools", *(n for n in globals() if n[:2] == "__")}
+    return sorted(here | {name for name, needed in _LATE.items() if find_spec(needed)})
 
 
 def __getattr__(name: str) -> object:
     if name in _LATE:
         import importlib
 
-        return importlib.import_module("." + name, __name__)
+        module = importlib.import_module("." + _LATE[name], __name__)
+        return module if name == _LATE[name] else getattr(module, name)
     raise AttributeError(f"module 'rotary' has no attribute '{name}'")

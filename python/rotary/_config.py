@@ -4,23 +4,24 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal, NoReturn, overload
+from typing import TYPE_CHECKING, Any, Literal, overload
 
-from . import _core, _memory
+from . import _core
 from ._memory import flattened
 from ._tables import Frequencies, Table, frequencies
-from ._values import Rope, Scaling, _read, _Record, _rope
-from ._words import Angles, Pairing, Rounding, fail
+from ._rope import Rope, _read, _rope
+from ._types import Positions, Source
+from ._values import _Record
+from ._words import Angles, Pairing, Rounding, check_pairing, fail
+from .scalings import Scaling
 
 if TYPE_CHECKING:
     from ._torch.patching import Report
 else:  # needs torch
     Report = Any
 
-Source = str | bytes | os.PathLike[str] | Mapping[str, Any] | Any
 
-
-class ModelRope(_Record):
+class ModelRope(_Record, public="rotary.tools"):
     """One rope of a model, and the layers that use it.
 
     Attributes:
@@ -86,13 +87,13 @@ class ModelRope(_Record):
         return frequencies(self.rope, length)
 
     def table(
-        self, positions: Any, length: int | None = None, *, angles: Angles = "exact", rounding: Rounding = "f32"
+        self, positions: Positions, length: int | None = None, *, angles: Angles = "exact", rounding: Rounding = "f32"
     ) -> Table:
-        """The same as rotary.Table(self.rope, positions, length), one for all layers of this rope.
+        """The same as rotary.Table(self, positions, length), one for all layers of this rope.
 
         If the ropes of a part use different axes, as in Allegro, positions may have all axes of axis_names in front.
         """
-        return Table(self.rope, self._own(positions), length, angles=angles, rounding=rounding)
+        return Table(self, positions, length, angles=angles, rounding=rounding)
 
     def _own(self, positions: Any) -> Any:
         """The positions on this rope's own axes, if they have all axes of its part in front."""
@@ -125,7 +126,7 @@ class ModelRope(_Record):
         return f"ModelRope({self._summary()})"
 
 
-class Ropes(_Record, Sequence[ModelRope]):
+class Ropes(_Record, Sequence[ModelRope], public="rotary.tools"):
     """The ropes of a model: a sequence of ModelRope.
 
     Attributes:
@@ -152,6 +153,22 @@ class Ropes(_Record, Sequence[ModelRope]):
     def __getitem__(self, index: int | slice) -> ModelRope | tuple[ModelRope, ...]:
         return self._ropes[index]
 
+    def for_layer(self, layer: int, part: str | None = None) -> ModelRope:
+        """The first rope that a layer uses. part: the path of its sub-config; None: that of the first rope.
+
+        Raises:
+            rotary.Error: ROPE for a layer without a rope, or that the model does not have.
+        """
+        part = part if part is not None or not self._ropes else self._ropes[0].part
+        for rope in self._ropes:
+            if rope.part == part and (layer in rope.layers or not rope.layers):
+                return rope
+        there = sorted(layer for rope in self._ropes if rope.part == part for layer in rope.layers)
+        rule = "a part must have ropes"
+        if there:
+            rule = f"layer must be one that has a rope, from {there[0]} to {there[-1]},"
+        fail("ROPE", "for_layer", f"{rule} but got {layer!r} of part {part!r}")
+
     def __repr__(self) -> str:
         ropes = "; ".join(rope._summary() for rope in self._ropes) or "no rope"
         return f"Ropes({self.model_type or 'model_type not stated'}: {ropes})"
@@ -162,7 +179,14 @@ def _plain(value: Any) -> Any:
     return value.item() if hasattr(value, "item") else str(value)
 
 
-def _named(source: Source) -> tuple[str, str]:
+def is_config(source: object) -> bool:
+    """Whether config() may read the source."""
+    if isinstance(source, str | bytes | os.PathLike | Mapping):
+        return True
+    return hasattr(source, "to_dict") or hasattr(source, "config")
+
+
+def _named(source: Any) -> tuple[str, str]:
     """The source as _core reads it: ("text", JSON) or ("path", a path)."""
     if isinstance(source, bytes):
         source = source.decode("utf-8")
@@ -216,50 +240,13 @@ def config(source: Source, *, pairing: Pairing | None = None, weights: str | os.
         TypeError: source is none of the above.
     """
     path = None if weights is None else os.fspath(weights)
-    fields = _read(_core._model(_named(source), pairing, path))
+    pairing = None if pairing is None else check_pairing("config", pairing)
+    fields = _read(_core._model("config", _named(source), pairing, path))
     fields["noted"] = tuple(map(tuple, fields["noted"]))
     return Ropes(**{**fields, "_ropes": tuple(map(_model_rope, fields["_ropes"]))})
 
 
-def query_scale(source: Source, positions: Any, layer: int | None = None, *, pairing: Pairing | None = None) -> Any:
-    """The factors by which a model multiplies its queries at each position, in layers with and without rotation.
-
-    Args:
-        source, pairing: as in config().
-        positions: whole numbers, [tokens] or [batch, tokens], as in rotary.Table.
-        layer: the layer of the queries. None: all layers, which must be alike.
-
-    Returns:
-        float32 of the positions' shape, rounded once: the factor of all elements of a token's q. It is 1 if the model
-        has no factors, and at positions below 0.
-
-    Raises:
-        rotary.Error: what config() raises, ROPE (some layers multiply and some do not, and none is named), POSITION
-            (floats), VALUE (a model that learns its factors).
-    """
-    return _memory.view(*_core._query_scale(_named(source), _memory.positions(positions), layer, pairing))
-
-
 # ---- rotary.patch: the tables of a transformers model beside its config ----
-
-
-class PatchError(_core.Error):
-    """The error of rotary.patch, which has changed nothing.
-
-    Attributes:
-        code: one word of docs/errors.md.
-    """
-
-    def __init__(self, code: str, sentence: str) -> None:
-        super().__init__(sentence)
-        self.code = code
-
-    def __reduce__(self) -> tuple[type[PatchError], tuple[str, str]]:
-        return PatchError, (self.code, str(self))
-
-
-def refuse(code: str, rule: str, got: str, hint: str = "") -> NoReturn:
-    raise PatchError(code, f"[patch] {rule} but {got}{': ' if hint else ''}{hint}")
 
 
 def patch(model: Any, *, tables: Literal["model", "exact"] = "model") -> Report:
@@ -279,7 +266,7 @@ def patch(model: Any, *, tables: Literal["model", "exact"] = "model") -> Report:
         A report that can be printed and undone by undo(); as a context manager it undoes itself.
 
     Raises:
-        rotary.PatchError: nothing was changed. ROPE (a table differs from the config's or cannot be compared, or the
+        rotary.Error: nothing was changed. ROPE (a table differs from the config's or cannot be compared, or the
             model has no table), TORCH (a table that "exact" cannot replace), DEVICE (a table without memory), VALUE,
             and the codes of rotary.config.
         TypeError: model is no model of transformers.

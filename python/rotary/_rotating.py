@@ -1,38 +1,23 @@
 # mypy: disable-error-code="no-any-return"
 """rotate and its family, for arrays of every kind.
 
-torch's tensors go to rotary._torch.entry, all other arrays to the C++ part. Both take their arguments by position; an
-array that is also the output is rotated in place.
+The C++ part takes all arrays but tensors of torch whose memory alone is not enough: it returns None for them, and
+rotary._torch.entry takes them. Both take their arguments by position; an array that is also the output is rotated in
+place.
 """
 
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, TypeVar
+from typing import Any, Literal, TypeVar
 
 from . import _core
 from ._tables import Table
-from ._words import Direction, Layout, Pairing, Stores, check_pairing, check_word, fail
+from ._types import AnyArray, AnyTable
+from ._words import Direction, Layout, Pairing, check_pairing, check_word, fail
 
 _modules = sys.modules  # this package does not import torch; if a tensor exists, torch is among them
 
-
-class SupportsDlpack(Protocol):
-    """An array of numpy, torch, JAX or another library with DLPack."""
-
-    def __dlpack__(self, *args: Any, **kwargs: Any) -> Any: ...
-
-
-if TYPE_CHECKING:
-    from typing_extensions import Buffer
-
-    from .torch import TensorTable
-
-    AnyTable: TypeAlias = Table | TensorTable
-    AnyArray: TypeAlias = SupportsDlpack | Buffer
-else:  # without torch, and before Python 3.12
-    AnyTable: TypeAlias = Table
-    AnyArray: TypeAlias = SupportsDlpack
 
 _A = TypeVar("_A", bound=AnyArray)
 _Q = TypeVar("_Q", bound=AnyArray)
@@ -41,7 +26,7 @@ _K = TypeVar("_K", bound=AnyArray)
 
 def rotate(
     x: _A, table: AnyTable, *, layout: Layout, out: _A | None = None,
-    first: int = 0, direction: Direction = "forward", stores: Stores = "automatic",
+    first: int = 0, direction: Direction = "forward",
 ) -> _A:  # fmt: skip
     """Rotate heads by a table: (a, b) -> (a cos - b sin, b cos + a sin).
 
@@ -58,7 +43,6 @@ def rotate(
         out: receives the result. None: a new array of the same kind. torch records no gradient into it.
         first: the element of each head where the rotated block begins (ropes[0].first of rotary.config).
         direction: "forward", or "backward" for the gradient, the transposed map.
-        stores: changes the speed only: "automatic", "cached" (for a result that is read at once) or "streaming".
 
     Returns:
         out, or a new array of the kind, element type and shape of x.
@@ -67,27 +51,21 @@ def rotate(
         rotary.Error: SHAPE, DTYPE, ALIAS, DEVICE, VALUE, TORCH (a gradient cannot be recorded into out or in place).
         TypeError: x is no array, or table is no table.
     """
-    return _of(x).rotate("rotate", x, table, layout, out, first, direction, stores, None)
+    given = "rotate", x, table, layout, out, first, direction
+    done = None if _is_traced() else _core.rotate(*given, -1)
+    return _torch().rotate(*given) if done is None else done
 
 
 def rotate_(x: _A, table: AnyTable, *, layout: Layout, first: int = 0, direction: Direction = "forward") -> _A:
     """Rotate x in place, and return it. x must be writable; arguments and errors are those of rotate()."""
-    return _of(x).rotate("rotate_", x, table, layout, x, first, direction, "automatic", None)
-
-
-def rotate_backward(
-    grad: _A, table: AnyTable, *, layout: Layout, out: _A | None = None, first: int = 0, stores: Stores = "automatic"
-) -> _A:
-    """The gradient of rotate(x, table) with respect to x, from the gradient of its result: the transposed map.
-
-    It undoes rotate() only if the table's attention factor is 1. See rotate() for arguments, result and errors.
-    """
-    return _of(grad).rotate("rotate_backward", grad, table, layout, out, first, "backward", stores, None)
+    given = "rotate_", x, table, layout, x, first, direction
+    done = None if _is_traced() else _core.rotate(*given, -1)
+    return _torch().rotate(*given) if done is None else done
 
 
 def rotate_qk(
     q: _Q, k: _K, table: AnyTable, *, layout: Layout, out: tuple[_Q, _K] | None = None, first: int = 0,
-    direction: Direction = "forward", stores: Stores = "automatic", query_scale: AnyArray | None = None,
+    direction: Direction = "forward", query_scale: AnyArray | None = None,
 ) -> tuple[_Q, _K]:  # fmt: skip
     """Rotate queries and keys in one call.
 
@@ -113,9 +91,9 @@ def rotate_qk(
         k: keys, in the same layout.
         out: (q_out, k_out), which receive the results. None: new arrays of the same kind. torch records no gradient
             into them.
-        query_scale: floats [tokens] or [batch, tokens], the factors of q's tokens (rotary.query_scale gives a model's).
-            Each also multiplies all elements of its token's heads of q, forward and backward. k is only rotated.
-        table, layout, first, direction, stores: see rotate(). A table with xPos is refused, since keys need the inverse
+        query_scale: floats [tokens] or [batch, tokens], the factors of q's tokens (rotary.tools.query_scale has a
+            model's). Each multiplies all elements of its token's heads of q, also backward. k is only rotated.
+        table, layout, first, direction: see rotate(). A table with xPos is refused, since keys need the inverse
             amplitude: rotate q and k by one table each.
 
     Returns:
@@ -127,7 +105,9 @@ def rotate_qk(
         q_out, k_out = out
     else:
         raise TypeError(f"[rotate_qk] out must be a tuple (q_out, k_out) but got {type(out).__name__}")
-    return _of(q).rotate_qk("rotate_qk", q, k, table, layout, q_out, k_out, first, direction, stores, query_scale)
+    given = "rotate_qk", q, k, table, layout, q_out, k_out, first, direction, query_scale
+    done = None if _is_traced() else _core.rotate_qk(*given)
+    return _torch().rotate_qk(*given) if done is None else done
 
 
 def rotate_qk_(
@@ -135,35 +115,18 @@ def rotate_qk_(
     first: int = 0, direction: Direction = "forward", query_scale: AnyArray | None = None,
 ) -> tuple[_Q, _K]:  # fmt: skip
     """Rotate queries and keys in place, in one call, and return them. q and k must be writable; see rotate_qk()."""
-    return _of(q).rotate_qk("rotate_qk_", q, k, table, layout, q, k, first, direction, "automatic", query_scale)
+    given = "rotate_qk_", q, k, table, layout, q, k, first, direction, query_scale
+    done = None if _is_traced() else _core.rotate_qk(*given)
+    return _torch().rotate_qk(*given) if done is None else done
 
 
-def rotate_qkv(
-    qkv: _A, table: AnyTable, kv_heads: int, *, layout: Layout, out: _A | None = None,
-    first: int = 0, direction: Direction = "forward", stores: Stores = "automatic",
-) -> _A:  # fmt: skip
-    """Rotate the q and k of a packed tensor.
-
-    Args:
-        qkv: its heads are those of q, then kv_heads of k, then kv_heads of v, which is copied.
-        kv_heads: the number of heads of k, and of v.
-        table, layout, out, first, direction, stores: see rotate(), also for result and errors.
-    """
-    return _of(qkv).rotate("rotate_qkv", qkv, table, layout, out, first, direction, stores, kv_heads)
-
-
-def rotate_qkv_(
-    qkv: _A, table: AnyTable, kv_heads: int, *, layout: Layout, first: int = 0, direction: Direction = "forward"
-) -> _A:
-    """Rotate the q and k of a packed tensor in place, and return it. v keeps its bits; see rotate_qkv()."""
-    return _of(qkv).rotate("rotate_qkv_", qkv, table, layout, qkv, first, direction, "automatic", kv_heads)
-
-
-def _of(x: object) -> Any:
-    """The module whose functions take arrays such as x."""
+def _is_traced() -> bool:
+    """Whether torch.compile reads these functions, in which it cannot follow a call of _core."""
     torch = _modules.get("torch")
-    if torch is None or not isinstance(x, torch.Tensor):
-        return _core
+    return torch is not None and torch.compiler.is_dynamo_compiling()
+
+
+def _torch() -> Any:
     import rotary._torch.entry as entry
 
     return entry
@@ -187,7 +150,7 @@ def from_rows(cos: Any, sin: Any, *, pairing: Pairing, repeated: bool = False) -
     Raises:
         rotary.Error: SHAPE, DTYPE, PAIRING.
     """
-    check_pairing("from_rows", pairing)
+    pairing = check_pairing("from_rows", pairing)
     tensors, seen = _seen("from_rows", cos, sin, "")
     if seen is not None and not repeated:
         refuse_doubled("from_rows", *seen)
@@ -219,7 +182,7 @@ def from_doubled(
     Raises:
         rotary.Error: SHAPE (the rows are not doubled), DTYPE, PAIRING, VALUE.
     """
-    check_pairing("from_doubled", pairing)
+    pairing = check_pairing("from_doubled", pairing)
     if doubled is not None:
         check_word("from_doubled", "doubled", doubled or "nothing")
     tensors, seen = _seen("from_doubled", cos, sin, "halves")

@@ -1,4 +1,4 @@
-"""rotary.Frequencies and rotary.Table, whose state _core reads."""
+"""rotary.makers.Frequencies and rotary.Table, whose state _core reads."""
 
 from __future__ import annotations
 
@@ -7,12 +7,15 @@ from typing import Any, final
 
 from . import _core, _memory
 from ._memory import view
-from ._values import Rope, XPos, _Value, amplitude, listed, phases, shaped
-from ._words import Angles, Pairing, Rounding, check_pairing, fail
+from ._rope import Rope, amplitude
+from ._types import AnyRope, Device, Dtype, Positions, Tensor
+from ._values import _Value, listed, phases, shaped
+from ._words import Angles, Pairing, Rounding, check_pairing, check_word, fail
+from .scalings import XPos
 
 
 @final
-class Frequencies(_Value):
+class Frequencies(_Value, public="rotary.makers"):
     """The angular speed of every pair, and the other values that determine an angle.
 
     Head h rotates pair i of token t by the sum over axes a of position[a, t] * inv_freq[h, a, i], plus phase[h, i].
@@ -30,7 +33,7 @@ class Frequencies(_Value):
         head_rows, summed_axes: the first dimensions of inv_freq, given only where their number is not clear. head_rows
             is no number of the model: leave it 1 unless each head turns by its own frequencies.
         phase: radians that are added to the angle, [pairs] or [head_rows, pairs]; heads may share inv_freq. None: 0.
-        xpos: the amplitude of cos and sin, a rotary.XPos.
+        xpos: the amplitude of cos and sin, a rotary.scalings.XPos.
 
     Attributes:
         inv_freq: float64 in the shape above, read-only.
@@ -59,7 +62,7 @@ class Frequencies(_Value):
         clockwise: bool = False, inv_freq_float32: Any = None, head_rows: int = 1, summed_axes: int = 0,
         phase: Any = None, xpos: XPos | None = None,
     ) -> None:  # fmt: skip
-        check_pairing("Frequencies", pairing)
+        pairing = check_pairing("Frequencies", pairing)
         inv_freq, head_rows, summed_axes = shaped("Frequencies", inv_freq, head_rows, summed_axes)
         phase, rows = phases("Frequencies", () if phase is None else phase, head_rows)
         narrow = () if inv_freq_float32 is None else inv_freq_float32
@@ -119,19 +122,43 @@ class Frequencies(_Value):
         axes = f" by {self.summed_axes} summed axes" if self.summed_axes else ""
         more = ", with phases" * bool(self._phase) + f", {self.xpos}" * (self.xpos.scale != 0)
         factor = f"attention_factor {self.attention_factor}"
-        return f"<rotary.Frequencies of {rows}{self._pairs} pairs{axes}, {self.pairing}, {factor}{more}>"
+        return f"<rotary.makers.Frequencies of {rows}{self._pairs} pairs{axes}, {self.pairing}, {factor}{more}>"
 
 
-def frequencies(rope: Rope, length: int | None = None) -> Frequencies:
+def one_rope(operation: str, source: Any) -> Any:
+    """The Rope, Frequencies or ModelRope that the source is, or the one rope of the config that it is."""
+    if isinstance(source, Rope | Frequencies):
+        return source
+    from ._config import ModelRope, Ropes, config, is_config  # which import this module
+
+    if isinstance(source, ModelRope):
+        return source
+    if not isinstance(source, Ropes):
+        if not is_config(source):
+            rule = "a rope must be a rotary.Rope, Frequencies, or one that rotary.config reads or returns,"
+            raise TypeError(f"[{operation}] {rule} but got {type(source).__name__}")
+        source = config(source)
+    if len(source) != 1:
+        fail("ROPE", operation, f"a model must have one rope here but has {len(source)}: choose one, as for_layer(0)")
+    return source[0]
+
+
+def frequencies(source: AnyRope, length: int | None = None) -> Frequencies:
     """The angular speed of every pair of a rope, in float64, within 1 ulp of the formula.
 
     Args:
-        rope: a rotary.Rope.
+        source: as in rotary.Table.
         length: the length of the sequence, the largest position + 1. Only Dynamic and LongRope scaling need it.
 
     Raises:
         rotary.Error: LENGTH (needed and not given), SCALING, SHAPE.
     """
+    rope = one_rope("frequencies", source)
+    if isinstance(rope, Frequencies):
+        if length is not None:
+            fail("LENGTH", "frequencies", "length must go to the rope, which made these frequencies")
+        return rope
+    rope = rope if isinstance(rope, Rope) else rope.rope
     return object.__new__(Frequencies)._fill(*_core._frequencies(rope, length), rope.xpos)
 
 
@@ -178,7 +205,7 @@ class Table(_core._Rows, _Value, Shaped):
     A table has one column for each pair; from_doubled() reads the doubled columns of frameworks.
 
     Args:
-        source: a rotary.Rope, or rotary.Frequencies.
+        source: a rotary.Rope, Frequencies, an entry of rotary.config, or a config with one rope.
         positions: the position of every token: an int, a range, a list, or an array of integers or floats. [tokens] or
             [batch, tokens]; for a rope of several axes [tokens] (text, whose axes are equal), [axes, tokens] or
             [axes, batch, tokens]. With summed axes, each axis needs its coordinate.
@@ -205,12 +232,58 @@ class Table(_core._Rows, _Value, Shaped):
     _positions: tuple[str, tuple[int, ...], bytes] | None  # type, shape, memory
 
     def __new__(
-        cls, source: Rope | Frequencies, positions: Any, length: int | None = None, *,
-        angles: Angles = "exact", rounding: Rounding = "f32",
+        cls, source: AnyRope, positions: Positions, length: int | None = None, *, angles: Angles = "exact",
+        rounding: Rounding = "f32",
     ) -> Table:  # fmt: skip
-        places = _memory.positions(positions)
-        rows, given = _core._rows_at(cls, source, places, length, angles, rounding)
+        rope, places = _at("Table", source, positions)
+        check_word("Table", "angles", angles)
+        check_word("Table", "rounding", rounding)
+        rows, given = _core._rows_at(cls, rope, places, length, angles, rounding)
         return cls._with(*rows, given)
+
+    @classmethod
+    def between(
+        cls, from_: AnyRope, from_positions: Positions, to: AnyRope, to_positions: Positions, *,
+        rounding: Rounding = "f32",
+    ) -> Table:  # fmt: skip
+        """The table that re-rotates keys, from `from_` at from_positions to `to` at to_positions.
+
+        rotate(keys, Table.between(...), layout=...) shifts a cache, or re-rotates it for another scaling or base. An
+        angle is the difference of the new and the old one, rounded once; the attention factor is the ratio of the two.
+        The pairing is that of rotated keys. With Dynamic and LongRope scaling the length of a Rope is its largest
+        position + 1; pass rotary.frequencies(rope, length) for another.
+
+        Raises:
+            rotary.Error: PAIRING (the pairs are laid out differently), SHAPE, SCALING, POSITION, VALUE.
+        """
+        check_word("Table.between", "rounding", rounding)
+        before, after = _at("Table.between", from_, from_positions), _at("Table.between", to, to_positions)
+        return cls._with(*_core._between(cls, *before, *after, rounding), None)
+
+    def __len__(self) -> int:
+        """The number of tokens."""
+        return self.tokens
+
+    __iter__ = None
+
+    def __getitem__(self, index: Any) -> Table:
+        """The table of some tokens: of a slice, or of numbers [tokens] or [batch, tokens] of tokens."""
+        if hasattr(index, "__index__") and not getattr(index, "shape", ()):
+            index = slice(index, index + 1 or None)
+        elif not isinstance(index, slice):
+            index = getattr(index, "tolist", lambda: index)()
+        places = self.positions
+        if places is not None:
+            places = places.reshape(-1)[index] if places.ndim == 0 else places[..., index]
+            places = ("F64" if places.dtype.kind == "f" else "I64", places.shape, places.tobytes())
+        whole = (slice(None),) * (len(self.shape) > 2)
+        rows = self.cos[(*whole, index)], self.sin[(*whole, index)]
+        return Table._of_rows("Table", *rows, self.pairing, "", places, self._xpos)
+
+    def tensors(self, device: Device | str | None = None, dtype: Dtype | None = None) -> tuple[Tensor, Tensor]:
+        """cos and sin as new tensors of torch."""
+        cos, sin = self._torch_cos, self._torch_sin
+        return cos.to(device, dtype, copy=True), sin.to(device, dtype, copy=True)
 
     @classmethod
     def _of_rows(
@@ -252,29 +325,12 @@ class Table(_core._Rows, _Value, Shaped):
         return f"<rotary.Table of {self._summary()}>"
 
 
-def between(
-    from_: Rope | Frequencies, from_positions: Any, to: Rope | Frequencies, to_positions: Any, *,
-    rounding: Rounding = "f32",
-) -> Table:  # fmt: skip
-    """The table that re-rotates keys, from `from_` at from_positions to `to` at to_positions.
-
-    rotate(keys, between(...), layout=...) shifts a cache, or re-rotates it for another scaling or base. An angle is the
-    difference of the new and the old one, rounded once. The attention factor is the ratio of the two, so that a shift
-    does not apply it again. The pairing is that of rotated keys. The table's positions are None.
-
-    Args:
-        from_: a rotary.Rope, or rotary.Frequencies. With Dynamic and LongRope scaling the length of a Rope is its
-            largest position + 1; pass rotary.frequencies(rope, length) for another length.
-        from_positions: the present positions of the keys, as in rotary.Table.
-        to: the rope or frequencies of the new rotation.
-        to_positions: the new positions, for the same number of tokens.
-        rounding: as in rotary.Table.
-
-    Raises:
-        rotary.Error: PAIRING (the pairs are laid out differently), SHAPE, SCALING, POSITION, VALUE.
-    """
-    places = [_memory.positions(given) for given in (from_positions, to_positions)]
-    return Table._with(*_core._between(Table, from_, places[0], to, places[1], rounding), None)
+def _at(operation: str, source: Any, positions: Any) -> tuple[Rope | Frequencies, Any]:
+    """The rope of a source, and the positions as _core reads them."""
+    rope = one_rope(operation, source)
+    if not isinstance(rope, Rope | Frequencies):
+        rope, positions = rope.rope, rope._own(positions)
+    return rope, _memory.positions(positions)
 
 
 def refuse_xpos(operation: str, table: Any) -> None:

@@ -6,21 +6,21 @@ Shapes are checked here where torch's or JAX's own operations rotate; elsewhere 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
 from typing import Any, Literal, NoReturn, get_args
 
 from . import _core
 
-Pairing = Literal["half", "interleaved", "interleaved_to_half"]
-# b batch, t tokens, h heads, d head_dim.
+Pairing = Literal["half", "interleaved", "interleaved_to_half", "neox", "rotate_half", "gptj", "norm"]
+# b batch, t or s tokens, h heads, d head_dim.
 Layout = Literal[
-    "bthd", "bhtd", "tbhd", "thbd", "hbtd", "htbd", "btd", "tbd", "thd", "htd", "bhd", "hbd", "bd", "td", "hd"
-]
+    "bthd", "bhtd", "tbhd", "thbd", "hbtd", "htbd", "btd", "tbd", "thd", "htd", "bhd", "hbd", "bd", "td", "hd",
+    "bshd", "bhsd", "sbhd", "shd", "hsd"
+]  # fmt: skip
 Direction = Literal["forward", "backward"]
-Stores = Literal["automatic", "cached", "streaming"]
 Angles = Literal["exact", "float32"]
 Rounding = Literal["f32", "f16", "bf16"]
-_WORDS = {"direction": get_args(Direction), "stores": get_args(Stores), "doubled": ("halves", "neighbours")}
+_PAIRINGS = {"neox": "half", "rotate_half": "half", "gptj": "interleaved", "norm": "interleaved"}
+_WORDS = {"doubled": ("halves", "neighbours"), "angles": get_args(Angles), "rounding": get_args(Rounding)}
 
 
 def fail(code: str, operation: str, sentence: str) -> NoReturn:
@@ -30,27 +30,37 @@ def fail(code: str, operation: str, sentence: str) -> NoReturn:
     raise error
 
 
-def check_pairing(operation: str, pairing: object) -> None:
-    if not isinstance(pairing, str) or pairing not in ("half", "interleaved", "interleaved_to_half"):
-        got = "is not given" if pairing is None else f"got {pairing!r}"
-        fail("PAIRING", operation, f"pairing must be half, interleaved or interleaved_to_half but {got}")
+def check_pairing(operation: str, pairing: Any) -> Any:
+    """The pairing in our word for it: vLLM, llama.cpp and transformers have others."""
+    if pairing == "half" or pairing == "interleaved" or pairing == "interleaved_to_half":
+        return pairing
+    if isinstance(pairing, str) and pairing in _PAIRINGS:
+        return _PAIRINGS[pairing]
+    got = "is not given" if pairing is None else f"got {pairing!r}"
+    rule = "half (neox, rotate_half), interleaved (gptj, norm) or interleaved_to_half"
+    fail("PAIRING", operation, f"pairing must be {rule} but {got}")
 
 
-def check_layout(operation: str, layout: object) -> None:
-    if isinstance(layout, str) and 2 <= len(layout) <= 4 and layout[-1] == "d":
-        others = layout[:-1]
-        if all(letter in "bth" and others.count(letter) == 1 for letter in others):
-            return
+def check_layout(operation: str, layout: Any) -> Any:
+    """The layout with t for tokens, which other libraries call s."""
+    if isinstance(layout, str):
+        word = layout.replace("s", "t")
+        letters = word[:-1]
+        if 1 <= len(letters) <= 3 and word[-1] == "d" and not letters.strip("bth") and len({*letters}) == len(letters):
+            return word
     got = "none: there is no default" if layout is None else f'"{layout}"'
-    rule = "layout must name the dimensions, b batch, t tokens, h heads in their order and d head_dim last"
+    rule = "layout must name the dimensions, b batch, t or s tokens, h heads in their order and d head_dim last"
     fail("SHAPE", operation, f'{rule}, as "bthd", "bhtd", "tbhd" or "thd", but got {got}')
 
 
 def check_word(operation: str, name: str, word: object) -> None:
-    """Checks the word of the argument `name`: direction, stores, doubled or layout."""
+    """Checks the word of the argument `name`: direction, doubled, angles, rounding or layout."""
     if name == "layout":
-        return check_layout(operation, word)
-    if not isinstance(word, str) or word not in _WORDS[name]:
+        check_layout(operation, word)
+    elif name == "direction":
+        if word != "forward" and word != "backward":
+            fail("VALUE", operation, f'direction must be "forward" or "backward" but got "{word}"')
+    elif not isinstance(word, str) or word not in _WORDS[name]:
         *others, last = (f'"{one}"' for one in _WORDS[name])
         fail("VALUE", operation, f'{name} must be {", ".join(others)} or {last} but got "{word}"')
 
@@ -80,25 +90,25 @@ def check_heads(
     operation: str, name: str, shape: Sizes, rows: Sizes, layout: Layout, first: int, kv_heads: int = -1
 ) -> None:
     """Checks the shape of heads against that of their rows of cos and sin. kv_heads: 0 or more for a packed tensor."""
-    refuse = partial(fail, "SHAPE", operation)
     if len(shape) != len(layout):
-        refuse(f'{name} must have the {len(layout)} dimensions of layout "{layout}" but got {list(shape)}')
-    batch, tokens, heads = (size_of(layout, shape, letter) for letter in "bth")
+        rule = f'{name} must have the {len(layout)} dimensions of layout "{layout}"'
+        fail("SHAPE", operation, f"{rule} but got {list(shape)}: only a batch in front may have several")
+    batch, tokens, heads = size_of(layout, shape, "b"), size_of(layout, shape, "t"), size_of(layout, shape, "h")
     there = rows[-2 if len(rows) < 4 else 1]
     if there != tokens:
-        refuse(f"the table must have a row for each token of {name}, {tokens}, but has {there}")
+        fail("SHAPE", operation, f"the table must have a row for each token of {name}, {tokens}, but has {there}")
     if len(rows) > 2 and rows[0] != 1 and rows[0] != batch:
-        refuse(f"the table's batch must be 1 or that of {name} but got {rows[0]} and {batch}")
+        fail("SHAPE", operation, f"the table's batch must be 1 or that of {name} but got {rows[0]} and {batch}")
     width = 2 * rows[-1]
     if first < 0 or first + width > shape[-1]:
         rule = f"the {width} elements that turn must lie inside the head_dim {shape[-1]} of {name} but begin at {first}"
-        refuse(f"{rule}: frameworks' rows are doubled, use rotary.from_doubled for them")
+        fail("SHAPE", operation, f"{rule}: frameworks' rows are doubled, use rotary.from_doubled for them")
     if kv_heads >= 0 and (heads < 2 * kv_heads or "h" not in layout):
-        refuse(f"{name} must have at least 2 * kv_heads heads but got {heads} and {kv_heads}")
+        fail("SHAPE", operation, f"{name} must have at least 2 * kv_heads heads but got {heads} and {kv_heads}")
     for part in parts_of_heads(layout, shape, kv_heads) if len(rows) == 4 else ():
         if rows[2] == 0 or part % rows[2] != 0:
             rule = f"{name} must have a multiple of the {rows[2]} heads"
-            refuse(f"{rule} that the table has rows for but has {part}")
+            fail("SHAPE", operation, f"{rule} that the table has rows for but has {part}")
 
 
 def check_scale(operation: str, q: Sizes, scale: Sizes, layout: Layout) -> None:

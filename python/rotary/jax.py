@@ -22,11 +22,11 @@ import numpy as np  # type: ignore[import-not-found]
 
 from ._rotating import refuse_doubled
 from ._tables import Frequencies, Table, frequencies, refuse_xpos
-from ._values import Rope
+from ._rope import Rope
 from ._words import Direction, Layout, Pairing, fail
 from ._words import check_heads, check_layout, check_pairing, check_rows, check_scale, check_word
 
-__all__ = ["rotate", "rotate_qk", "rows", "table"]
+__all__ = ["rotate", "rotate_qk", "table"]
 
 
 def rotate(
@@ -63,24 +63,21 @@ def rotate_qk(
     return q, k
 
 
-def rows(table: Table) -> tuple[jax.Array, jax.Array]:
-    """cos and sin of a rotary.Table as arrays of JAX, float32 of table.shape."""
-    return jnp.asarray(np.asarray(table.cos)), jnp.asarray(np.asarray(table.sin))
-
-
-def table(source: Rope | Frequencies, positions: Any, length: int | None = None) -> tuple[jax.Array, jax.Array]:
-    """The exact cos and sin of rotary.Table(source, positions, length), with its arguments and errors.
+def table(source: Any, positions: Any = None, length: int | None = None) -> tuple[jax.Array, jax.Array]:
+    """The exact cos and sin of a rotary.Table, or of rotary.Table(source, positions, length), float32 of its shape.
 
     Traced positions must be integers, and with Dynamic or LongRope scaling they need the length. The host computes
     their rows (jax.pure_callback), since no formula in float32 is exact. A decode step is faster with a row of a table
     of all positions.
     """
+    if isinstance(source, Table):
+        return jnp.asarray(np.asarray(source.cos)), jnp.asarray(np.asarray(source.sin))
     if not isinstance(positions, jax.core.Tracer):
-        return rows(Table(source, positions, length))
+        return table(Table(source, positions, length))
     if not jnp.issubdtype(positions.dtype, jnp.integer) or positions.dtype == np.uint64:
         fail("DTYPE", "table", f"positions that are traced must be integers that fit int64 but got {positions.dtype}")
     ndim, shape = positions.ndim, Table(source, np.zeros(positions.shape, np.int64), length).shape
-    speeds = source if isinstance(source, Frequencies) else frequencies(source, length)
+    speeds = frequencies(source, length)
 
     def rows_at(places: Any) -> list[Any]:
         """The rows of positions in front of whose dimensions vmap has put its own."""
@@ -100,13 +97,12 @@ def _checked(operation: str, tensors: dict[str, Any], cos: Any, sin: Any, *words
     if isinstance(cos, Table) != (sin is None):
         raise TypeError(f"[{operation}] cos and sin must be given, or in place of both a rotary.Table")
     if isinstance(cos, Table):
-        if pairing not in (None, cos.pairing):
+        if pairing is not None and check_pairing(operation, pairing) != cos.pairing:
             fail("PAIRING", operation, f"pairing must be that of the table, {cos.pairing}, but got {pairing}")
-        pairing, (cos, sin) = cos.pairing, rows(cos)
+        pairing, (cos, sin) = cos.pairing, table(cos)
     elif not repeated and _can_be_read(cos) and _can_be_read(sin):
         refuse_doubled(operation, np.asarray(cos), np.asarray(sin))
-    check_pairing(operation, pairing)
-    check_layout(operation, layout)
+    pairing, layout = check_pairing(operation, pairing), check_layout(operation, layout)
     check_word(operation, "direction", direction)
     cos, sin, tensors = jnp.asarray(cos), jnp.asarray(sin), {name: jnp.asarray(x) for name, x in tensors.items()}
     for name, x in {**tensors, "cos": cos, "sin": sin}.items():
@@ -116,12 +112,17 @@ def _checked(operation: str, tensors: dict[str, Any], cos: Any, sin: Any, *words
     if factors is not None and not jnp.issubdtype(factors.dtype, jnp.floating):
         fail("DTYPE", operation, f"query_scale must be of floats but got {factors.dtype}")
     check_rows(operation, cos.shape, sin.shape)
+    shapes = [x.shape for x in tensors.values()]
+    if layout[0] == "b":  # perhaps in several dimensions
+        count = max(1, 1 + len(shapes[0]) - len(layout))
+        tensors = {name: x.reshape(math.prod(x.shape[:count]), *x.shape[count:]) for name, x in tensors.items()}
     for name, x in tensors.items():
         check_heads(operation, name, x.shape, cos.shape, layout, first)
     if factors is not None:
         check_scale(operation, tensors["q"].shape, factors.shape, layout)
     words = pairing, layout, operator.index(first), direction == "backward"
-    return _turned(list(tensors.values()), cos, sin, factors, *words)
+    turned = _turned(list(tensors.values()), cos, sin, factors, *words)
+    return [x.reshape(shape) for x, shape in zip(turned, shapes)]
 
 
 def _can_be_read(values: Any) -> bool:

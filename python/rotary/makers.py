@@ -1,22 +1,28 @@
-"""Frequencies by the names that papers and libraries give them, as in rotary/makers.h.
+"""Frequencies, axes and ropes by the names that papers and libraries give them, as in rotary/makers.h.
 
 docs/variants.md lists the models that use them. Arguments are arrays, lists and numbers. Results are read-only float64
-arrays of numpy for inv_freq= of rotary.Rope, numbers for base=, and tuples for axis=. Errors are rotary.Error, SHAPE
-for sizes and VALUE for numbers for which the formula is not defined.
+arrays of numpy for inv_freq= of rotary.Rope, numbers for base=, tuples for axis=, and ropes. Errors are rotary.Error,
+SHAPE for sizes and VALUE for numbers for which the formula is not defined.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from . import _core
 from ._memory import view
+from ._rope import Rope, _rope
+from ._tables import Frequencies
+from ._values import _Record
+from ._words import Pairing, check_pairing
+from .scalings import Scaling, Unscaled, XPos  # noqa: F401  XPos: an annotation of Frequencies
 
 __all__ = [
-    *("clipped", "geometric_frequencies", "glm_axes", "golden_directions", "mixed_directions", "ntk_base"),
-    *("openpangu_axes", "pixel_frequencies", "random_angles", "videorope_axes"),
+    *("Axis", "Frequencies", "axial", "clipped", "ernie_axes", "geometric_frequencies", "glm_axes"),
+    *("golden_directions", "interleaved_axes", "mixed_directions", "ntk_base", "openpangu_axes", "pixel_frequencies"),
+    *("random_angles", "sectioned_axes", "videorope_axes"),
 ]
 
 
@@ -91,3 +97,61 @@ def videorope_axes(sections: Sequence[int]) -> tuple[int, ...]:
 def ntk_base(base: float, scale: float, width: int, strength: float = 1.0) -> float:
     """The base of NTK by resolution for an axis of width elements: base * scale^(strength * width / (width - 2))."""
     return float(_core._make("ntk_base", {"base": base, "scale": scale, "width": width, "strength": strength}))
+
+
+def sectioned_axes(sections: Sequence[int]) -> tuple[int, ...]:
+    """Rope.axis of consecutive sections, such as Qwen2-VL's ttt hhh www. sections: the number of pairs of each axis."""
+    return tuple(_core._make("sectioned_axes", {"sections": sections}))
+
+
+def interleaved_axes(sections: Sequence[int]) -> tuple[int, ...]:
+    """Rope.axis of interleaved sections, such as Qwen3-VL's thw thw ... ttt. sections: as in sectioned_axes."""
+    return tuple(_core._make("interleaved_axes", {"sections": sections}))
+
+
+def ernie_axes(height_width_time: Sequence[int]) -> tuple[int, ...]:
+    """Rope.axis of Ernie 4.5 VL: hwhw... ttt. height_width_time: the number of pairs of each axis."""
+    return tuple(_core._make("ernie_axes", {"height_width_time": height_width_time}))
+
+
+class Axis(_Record):
+    """An axis of axial().
+
+    Args:
+        width: the number of elements of the head, even, that it rotates; it may be 0.
+        base: the base of its frequencies.
+        stretch: multiplies its wavelengths.
+        scaling: scales its own frequencies. All axes must have the same attention factor.
+    """
+
+    width: int
+    base: float = 10000.0
+    stretch: float = 1.0
+    scaling: Scaling = Unscaled()
+
+
+def axial(
+    *, head_dim: int, axes: int | Iterable[Axis | int | Sequence[float]], base: float = 10000.0, pairing: Pairing
+) -> Rope:
+    """A vision rope of several axes, each with its own run of frequencies.
+
+    Args:
+        axes: the number of axes, which get equal shares of the head; or each of them, as an Axis, a width, or (width,
+            base, stretch). The first pairs use axis 0, and so on; elements beyond the last axis do not rotate.
+        base: the base of axes that do not have their own.
+
+    Raises:
+        rotary.Error: PAIRING, SHAPE, SCALING; LENGTH for a scaling that needs a length.
+    """
+    if not isinstance(axes, Iterable):
+        return _rope(_core._make("axial", {"head_dim": head_dim, "axes": axes, "base": base, "pairing": pairing}))
+    each = [one if isinstance(one, Axis) else _axis(one, base) for one in axes]
+    return _rope(_core._make("axial_widths", {"head_dim": head_dim, "axes": each, "pairing": pairing}))
+
+
+def _axis(given: Any, base: float) -> Axis:
+    """The Axis of a width, or of (width, base, stretch)."""
+    words = list(given) if isinstance(given, Iterable) else [given]
+    if not 1 <= len(words) <= 3:
+        raise TypeError(f"an axis must be an Axis, a width or (width, base, stretch) but got {given!r}")
+    return Axis(**{"base": base} | dict(zip(("width", "base", "stretch"), words)))

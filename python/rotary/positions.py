@@ -9,7 +9,8 @@ from __future__ import annotations
 from typing import Any, Literal
 
 from . import _core, _memory
-from ._config import Source, _named
+from ._config import _named
+from ._types import Source
 from ._values import loaded
 
 Split = Literal["contiguous", "zigzag", "striped"]
@@ -83,7 +84,7 @@ def held_tokens(window: int, sinks: int, token: int) -> tuple[Any, Any]:
 
     Returns:
         (tokens, positions), one of each for each slot of the cache. The newest tokens keep their slots and positions.
-        The sinks, stored at positions 0, 1, ..., move to right before them: rotary.between turns their keys.
+        The sinks, stored at positions 0, 1, ..., move to right before them: rotary.Table.between turns their keys.
     """
     tokens, positions = _arrays("held_tokens", window=window, sinks=sinks, token=token)
     return tokens, positions

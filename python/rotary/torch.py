@@ -8,22 +8,34 @@ torch.func, torch.compile and torch.export.
 from __future__ import annotations
 
 import math
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, TypedDict, Unpack, overload
 
 import torch
 from torch import Tensor
 
 from ._config import ModelRope
-from ._rotating import AnyTable, rotate, rotate_qk
-from ._tables import Frequencies, frequencies
-from ._torch import ops as _ops  # noqa: F401  defines the ops that programs exported from Python call
+from ._rope import Rope, RopeWords
+from ._rotating import rotate, rotate_qk
+from ._tables import Frequencies, frequencies, one_rope
+from ._torch import entry
 from ._torch.plain import is_quiet
 from ._torch.rows import RowMaker, as_tensor
 from ._torch.tables import TensorTable, of_keys
-from ._values import Rope
-from ._words import Angles, Layout, Rounding, check_layout, fail
+from ._types import AnyRope, AnyTable, Positions
+from ._words import Angles, Layout, Pairing, Rounding, check_layout, check_pairing, fail
 
 __all__ = ["RotaryEmbedding", "TensorTable"]
+
+
+class _How(TypedDict, total=False):
+    layout: Layout | None
+    first: int | None
+    angles: Angles
+    rounding: Rounding
+
+
+class _Words(RopeWords, _How, total=False):
+    pass
 
 
 class RotaryEmbedding(torch.nn.Module):
@@ -34,8 +46,9 @@ class RotaryEmbedding(torch.nn.Module):
     pass it to rotary.rotate_qk.
 
     Args:
-        rope: a rotary.Rope, an entry of rotary.config(...), or rotary.Frequencies. None: rotary.Rope(**words).
-        layout: the layout of q and k, "bhtd", "bthd", ..., unless forward() gets it.
+        rope: a rotary.Rope, an entry of rotary.config(...), a config with one rope, or rotary.makers.Frequencies. None:
+            rotary.Rope(**words).
+        layout: the layout of q and k, "bhtd", "bthd", ..., unless the call gets it.
         first: the element of each head where the rotated block begins. None: the entry's, or 0.
         angles: "exact", or "float32", the steps of frameworks.
         rounding: "f32", "f16" or "bf16": the type to which cos and sin are rounded.
@@ -48,18 +61,31 @@ class RotaryEmbedding(torch.nn.Module):
         **words: head_dim=, base=, pairing=, scaling= and the other arguments of rotary.Rope.
 
     Raises:
-        rotary.Error: PAIRING, SHAPE, SCALING, VALUE.
+        rotary.Error: PAIRING, SHAPE, SCALING, VALUE, and what rotary.config raises; ROPE for a config of several ropes.
         TypeError: a rope and words of a rope, or neither.
 
     Example:
-        >>> rope = rotary.torch.RotaryEmbedding(head_dim=64, base=10000, pairing="half")
+        >>> rope = rotary.RotaryEmbedding(head_dim=64, base=10000, pairing="half")
         >>> q, k = rope(q, k, offset=cache_len, layout="bhtd")
     """
 
+    @overload
     def __init__(
-        self, rope: Rope | ModelRope | Frequencies | None = None, *, layout: Layout | None = None,
-        first: int | None = None, angles: Angles = "exact", rounding: Rounding = "f32",
-        learned: Literal["mixed"] | None = None, generator: torch.Generator | None = None, **words: Any,
+        self, rope: AnyRope, *, learned: Literal["mixed"] | None = None, **how: Unpack[_How]
+    ) -> None: ...  # fmt: skip
+
+    @overload
+    def __init__(self, **words: Unpack[_Words]) -> None: ...
+
+    @overload
+    def __init__(
+        self, *, learned: Literal["mixed"], head_dim: int, heads: int, pairing: Pairing, rotary_dim: int = 0,
+        base: float = 10.0, phase: bool = False, generator: torch.Generator | None = None, **how: Unpack[_How],
+    ) -> None: ...  # fmt: skip
+
+    def __init__(
+        self, rope: Any = None, *, layout: Any = None, first: int | None = None, angles: Any = "exact",
+        rounding: Any = "f32", learned: Any = None, generator: torch.Generator | None = None, **words: Any,
     ) -> None:  # fmt: skip
         super().__init__()
         if learned not in (None, "mixed"):
@@ -68,21 +94,19 @@ class RotaryEmbedding(torch.nn.Module):
             fail("VALUE", "RotaryEmbedding", f"what learns must have exact f32 rows but got {angles}, {rounding}")
         if (rope is None) == (not words):
             raise TypeError("RotaryEmbedding takes a rope, or the words of rotary.Rope, such as head_dim= and pairing=")
-        self._entry = rope if isinstance(rope, ModelRope) and rope._axes < len(rope.axis_names) else None
-        if isinstance(rope, ModelRope):
-            first = rope.first if first is None else first
-            rope = rope.rope
         if rope is None:
+            words["pairing"] = check_pairing("RotaryEmbedding", words.get("pairing"))
             if learned and not {"head_dim", "heads"} <= words.keys():
                 rule = "takes a rope, or head_dim=, heads= and pairing= for random directions, but got"
                 raise TypeError(f"RotaryEmbedding(learned='mixed') {rule} {', '.join(words)}")
             rope = _mixed_rope(generator=generator, **words) if learned else Rope(**words)
-        if not isinstance(rope, (Rope, Frequencies)):
-            raise TypeError(f"rope must be a rotary.Rope, ModelRope or Frequencies but got {type(rope).__name__}")
-        self.rope = rope
-        if layout is not None:
-            check_layout("RotaryEmbedding", layout)
-        self.layout = layout
+        rope = one_rope("RotaryEmbedding", rope)
+        self._entry = rope if isinstance(rope, ModelRope) and rope._axes < len(rope.axis_names) else None
+        if isinstance(rope, ModelRope):
+            first = rope.first if first is None else first
+            rope = rope.rope
+        self.rope: Rope | Frequencies = rope
+        self.layout: Layout | None = None if layout is None else check_layout("RotaryEmbedding", layout)
         self.first = first or 0
         self._rows = RowMaker(rope, angles, rounding)
         self._rows_of_keys = RowMaker(of_keys(rope), angles, rounding) if rope.xpos.scale else None
@@ -100,7 +124,7 @@ class RotaryEmbedding(torch.nn.Module):
                 parameter.copy_(_values_of(self._start)[name])
 
     def table(
-        self, positions: Any, length: int | Tensor | None = None, *, dtype: torch.dtype = torch.float32
+        self, positions: Positions | Tensor, length: int | Tensor | None = None, *, dtype: torch.dtype = torch.float32
     ) -> AnyTable:
         """The table for these positions, one for all layers of a step.
 
@@ -127,9 +151,25 @@ class RotaryEmbedding(torch.nn.Module):
             return TensorTable(*_learned_rows(places, self.inv_freq, self.phase, self._start), self._start.pairing)
         return rows.table(positions, length, device, dtype)
 
+    if TYPE_CHECKING:
+
+        @overload
+        def __call__(
+            self, q: Tensor, k: None = None, positions: Positions | Tensor | None = None, *, offset: int | Tensor = 0,
+            layout: Layout | None = None, length: int | Tensor | None = None,
+        ) -> Tensor: ...  # fmt: skip
+
+        @overload
+        def __call__(
+            self, q: Tensor, k: Tensor, positions: Positions | Tensor | None = None, *, offset: int | Tensor = 0,
+            layout: Layout | None = None, length: int | Tensor | None = None,
+        ) -> tuple[Tensor, Tensor]: ...  # fmt: skip
+
+        def __call__(self, *given: Any, **words: Any) -> Any: ...
+
     def forward(
         self, q: Tensor, k: Tensor | None = None, positions: Any = None, *, offset: int | Tensor = 0,
-        layout: Layout | None = None, length: int | None = None,
+        layout: Layout | None = None, length: int | Tensor | None = None,
     ) -> Any:  # fmt: skip
         """Rotate q and k.
 
@@ -148,7 +188,7 @@ class RotaryEmbedding(torch.nn.Module):
         Raises:
             rotary.Error: what rotary.rotate_qk and rotary.Table raise; SHAPE if there is no layout.
         """
-        layout = self.layout if layout is None else layout
+        layout = self.layout if layout is None else check_layout("RotaryEmbedding", layout)
         if layout is None:
             fail("SHAPE", "RotaryEmbedding", 'layout must be given, here or to the module, as "bhtd"')
         if positions is None:
@@ -156,17 +196,21 @@ class RotaryEmbedding(torch.nn.Module):
         elif not isinstance(offset, int) or offset != 0:
             fail("VALUE", "RotaryEmbedding", "positions or offset must be given but got both")
         wide = torch.float64 if q.dtype == torch.float64 else torch.float32
+        is_usual = self._rows_of_keys is self._start is self._entry is None and q.dim() == len(layout)
+        if k is not None and is_usual and torch.compiler.is_dynamo_compiling():  # the same, with fewer guards
+            cos, sin = self._rows.at(as_tensor(positions, q.device), length, wide)
+            return entry.turned(q, k, cos, sin, self._rows.pairing, layout, self.first)
         table = self._table(self._rows, positions, length, q.device, wide)
         if k is None:
             return rotate(q, table, layout=layout, first=self.first)
-        if self._rows_of_keys is None:
-            return rotate_qk(q, k, table, layout=layout, first=self.first)
-        inverse = self._table(self._rows_of_keys, positions, length, q.device, wide)
-        turned = rotate(q, table, layout=layout, first=self.first)
-        return turned, rotate(k, inverse, layout=layout, first=self.first)
+        if self._rows_of_keys is not None:
+            inverse = self._table(self._rows_of_keys, positions, length, q.device, wide)
+            turned = rotate(q, table, layout=layout, first=self.first)
+            return turned, rotate(k, inverse, layout=layout, first=self.first)
+        return rotate_qk(q, k, table, layout=layout, first=self.first)
 
     def _positions(self, q: Tensor, offset: int | Tensor, layout: str) -> Any:
-        tokens = q.shape[layout.index("t")] if "t" in layout else 1
+        tokens = q.shape[layout.index("t") - len(layout)] if "t" in layout else 1
         if isinstance(offset, Tensor):
             steps = torch.arange(tokens, device=offset.device)
             return offset + steps if offset.dim() == 0 else offset.unsqueeze(-1) + steps

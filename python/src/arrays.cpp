@@ -264,6 +264,8 @@ void ArrayView::check_guards(PyObject* object) const {
   }
 }
 
+Kind ArrayView::kind_of(PyObject* object) { return known(object).kind; }
+
 ArrayView::ArrayView(PyObject* object, const char* name, bool guards, Memory memory) : name_(name), memory_(memory) {
   kind = known(object).kind;
   if (guards && kind == Kind::torch) check_guards(object);

@@ -79,6 +79,8 @@ class ArrayView {
   ArrayView(const ArrayView&) = delete;
   ArrayView& operator=(const ArrayView&) = delete;
 
+  static Kind kind_of(PyObject* object);
+
   void* data = nullptr;
   ElementType type = ElementType::f32;
   int ndim = 0;

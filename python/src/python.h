@@ -93,6 +93,16 @@ template <class... Parts>
 void add_error_type(PyObject* module);
 void set_current_exception() noexcept;  // for the C++ exception that is being handled
 
+// Runs body, whose errors name the user's function.
+template <class Body>
+auto named(const char* operation, const Body& body) {
+  try {
+    return body();
+  } catch (const Error& error) {
+    throw Error(error.code(), operation, error.rule(), error.about());
+  }
+}
+
 // Runs body, which returns a new reference or throws.
 template <class Body>
 PyObject* guarded(const Body& body) noexcept {

@@ -12,8 +12,8 @@ namespace rotary::python {
 
 namespace {
 
-// The word for the dimensions of an array, "bthd", "bhtd", "thd", "td", ...: b batch, t tokens and h heads in any
-// order, each at most once, then d head_dim. A missing dimension has size 1.
+// The word for the dimensions of an array, "bthd", "bhtd", "thd", "td", ...: b batch, t or s tokens and h heads in
+// any order, each at most once, then d head_dim. A missing dimension has size 1.
 class LayoutWord {
  public:
   // Throws SHAPE, also for None.
@@ -21,7 +21,11 @@ class LayoutWord {
     if (word != Py_None) word_ = view_of(word, "layout");
     bool bad = word_.size() < 2 || word_.size() > 4 || word_.back() != 'd';
     for (std::size_t i = 0; !bad && i + 1 < word_.size(); ++i) {
-      int* place = word_[i] == 'b' ? &batch_ : word_[i] == 't' ? &tokens_ : word_[i] == 'h' ? &heads_ : nullptr;
+      const char letter = word_[i];
+      int* place = letter == 'b'                    ? &batch_
+                   : letter == 't' || letter == 's' ? &tokens_
+                   : letter == 'h'                  ? &heads_
+                                                    : nullptr;
       bad = place == nullptr || *place >= 0;
       if (!bad) *place = static_cast<int>(i);
     }
@@ -51,9 +55,10 @@ class LayoutWord {
  private:
   Layout layout_of(const ArrayView& view, const char* name) const {
     check_type(view, name);
-    if (view.ndim != static_cast<int>(word_.size())) {
+    const int extra = view.ndim - static_cast<int>(word_.size());  // a batch of several dimensions
+    if (extra < 0 || (extra > 0 && batch_ != 0)) {
       fail(Code::SHAPE, operation_, name, " must have the ", word_.size(), " dimensions of layout \"", word_,
-           "\" but got ", view.shape_text());
+           "\" but got ", view.shape_text(), ": only a batch in front may have several");
     }
     const auto item = static_cast<std::int64_t>(bits_of(view.type) / 8);
     if (view.columns() > std::numeric_limits<int>::max()) fail(Code::SHAPE, operation_, "head_dim is too large");
@@ -79,9 +84,20 @@ class LayoutWord {
              ": pass a contiguous copy");
       }
     };
-    set(batch_, layout.batch, layout.batch_stride);
-    set(tokens_, layout.tokens, layout.token_stride);
-    set(heads_, layout.heads, layout.head_stride);
+    const auto place = [extra](int letter) { return letter < 0 ? -1 : letter + extra; };
+    set(place(batch_), layout.batch, layout.batch_stride);
+    for (int d = extra - 1; d >= 0; --d) {
+      std::int64_t size = 1, stride = 0;
+      set(d, size, stride);
+      if (size > 1 && layout.batch > 1 && stride != layout.batch_stride * layout.batch) {
+        fail(Code::SHAPE, operation_, "the dimensions of the batch of ", name, " must follow each other in memory but ",
+             "have strides of ", stride, " and ", layout.batch_stride, " elements: pass a contiguous copy");
+      }
+      if (size > 1 && layout.batch == 1) layout.batch_stride = stride;
+      layout.batch *= size;
+    }
+    set(place(tokens_), layout.tokens, layout.token_stride);
+    set(place(heads_), layout.heads, layout.head_stride);
     return layout;
   }
 
@@ -90,28 +106,100 @@ class LayoutWord {
   int batch_ = -1, tokens_ = -1, heads_ = -1;
 };
 
+// ---- tensors of torch whose memory is enough ----
+
+// The functions and sets of rotary._torch.plain by which a tensor is known to be plain, and a thread to be without
+// modes.
+class Torch {
+ public:
+  static const Torch& get() {
+    static const Torch* one = new Torch;  // never destroyed: Python may have ended
+    return *one;
+  }
+
+  // Whether no mode, transform, tracer, profiler or dual number must see a call.
+  bool is_quiet() const {
+    return holds(no_modes_, number(call(included_).get())) && integer(call(function_modes_)) == 0 &&
+           integer(checked(PyObject_GetAttr(forward_ad_.get(), level_.get()))) < 0 &&
+           PyObject_IsTrue(call(profiled_).get()) == 0;
+  }
+  // Whether x is a plain tensor in the CPU's memory whose gradient is not recorded.
+  bool is_plain(PyObject* x, bool records) const {
+    if (!is_type(x)) return false;
+    const Ref keys = checked(PyObject_CallFunctionObjArgs(keys_.get(), x, nullptr));
+    if (!holds(plain_, number(keys.get()))) return false;
+    return !records || PyObject_IsTrue(checked(PyObject_GetAttr(x, requires_grad_.get())).get()) == 0;
+  }
+  bool is_type(PyObject* x) const {
+    auto* type = reinterpret_cast<PyObject*>(Py_TYPE(x));
+    return type == tensor_.get() || type == parameter_.get();
+  }
+  bool records() const { return PyObject_IsTrue(call(grad_enabled_).get()) == 1; }
+  // Tells autograd, which may have saved the tensor for its backward, that it was written to.
+  void tell_of_write(PyObject* x) const { checked(PyObject_CallFunctionObjArgs(written_.get(), x, nullptr)); }
+
+ private:
+  Torch() {
+    const Ref make = module_function("rotary._torch.plain", "for_core");
+    const Ref facts = checked(PyObject_CallObject(make.get(), nullptr));
+    Py_ssize_t at = 0;
+    for (Ref* each : {&tensor_, &parameter_, &included_, &number_, &no_modes_, &function_modes_, &forward_ad_,
+                      &profiled_, &keys_, &plain_, &grad_enabled_, &written_}) {
+      *each = Ref::borrowed(PyTuple_GetItem(facts.get(), at++));
+    }
+    level_ = new_text("_current_level");
+    requires_grad_ = new_text("requires_grad");
+  }
+  static Ref call(const Ref& function) { return checked(PyObject_CallObject(function.get(), nullptr)); }
+  static long integer(const Ref& number) { return PyLong_AsLong(number.get()); }
+  Ref number(PyObject* keys) const { return checked(PyObject_CallFunctionObjArgs(number_.get(), keys, nullptr)); }
+  static bool holds(const Ref& set, const Ref& one) { return PySet_Contains(set.get(), one.get()) == 1; }
+
+  Ref tensor_, parameter_, included_, number_, no_modes_, function_modes_, forward_ad_, profiled_, keys_, plain_,
+      grad_enabled_, written_, level_, requires_grad_;
+};
+
+bool is_tensor(PyObject* x) { return ArrayView::kind_of(x) == Kind::torch; }
+
+// Whether a call with these arguments, of which the first is a tensor of torch and others may be None, may read and
+// write their memory. The ops give the table as a tuple: they have seen to it.
+bool goes_straight(PyObject* table, std::initializer_list<PyObject*> arguments) {
+  if (PyTuple_Check(table) != 0) return true;
+  const Torch& torch = Torch::get();
+  if (!torch.is_quiet()) return false;
+  const bool records = torch.records();
+  for (PyObject* x : arguments) {
+    if (is_tensor(x) && !torch.is_plain(x, records)) return false;
+  }
+  if (table_or_null(table) != nullptr) return true;
+  static PyObject* const rows_word = PyUnicode_InternFromString("_rows");
+  const Ref rows = attribute_or_null(table, rows_word);
+  if (!rows || PyTuple_Check(rows.get()) == 0) return true;  // no table, which is an error
+  for (Py_ssize_t i = 0; i < 2; ++i) {
+    if (!torch.is_plain(PyTuple_GetItem(rows.get(), i), records)) return false;
+  }
+  return true;
+}
+
 // ---- on the CPU ----
 
 // The arguments of a rotation beside its tensors.
 struct How {
   // out: None, or the array of the result, which may share the memory of the rows.
   How(PyObject* word, PyObject* out, PyObject* table_object, PyObject* layout_word, PyObject* first_element,
-      PyObject* direction_word, PyObject* stores_word)
+      PyObject* direction_word)
       : operation(view_of(word, "operation").data()),  // a str, which ends with a zero
         given(table_object, operation, out == Py_None),
         table(given.table()),
         layout(layout_word, operation),
         first(integer_of(first_element, "first")),
         direction(one_of<Direction>(operation, direction_word, "direction",
-                                    {{"forward", Direction::forward}, {"backward", Direction::backward}})),
-        stores(one_of<Stores>(
-            operation, stores_word, "stores",
-            {{"automatic", Stores::automatic}, {"cached", Stores::cached}, {"streaming", Stores::streaming}})) {
+                                    {{"forward", Direction::forward}, {"backward", Direction::backward}})) {
     if (first < 0 || first > (1 << 30))
       fail(Code::SHAPE, operation, "first must be an element of the head but got ", first);
   }
   RotateOptions options(const Work& work) const {
-    return {.direction = direction, .stores = stores, .first = static_cast<int>(first), .executor = &work.executor()};
+    return {.direction = direction, .first = static_cast<int>(first), .executor = &work.executor()};
   }
 
   const char* operation;
@@ -120,23 +208,31 @@ struct How {
   LayoutWord layout;
   std::int64_t first;
   Direction direction;
-  Stores stores;
 };
 
 // One tensor of a call: the array that is read, and the array of the result.
 class Operand {
  public:
-  Operand(PyObject* x, PyObject* out, const char* name, const How& how) : name_(name), seen_(x, name) {
+  Operand(PyObject* x, PyObject* out, const char* name, const How& how) : name_(name), seen_(x, name, false) {
+    if (must_go_back()) return;
     how.layout.check_type(seen_, name);
     const bool given = out != Py_None;
     result_ = given ? Ref::borrowed(out) : empty_like(x, seen_);
     if (out == x) return;
-    out_.emplace(result_.get(), given ? "out" : name, given);
+    out_.emplace(result_.get(), given ? "out" : name, given && seen_.kind != Kind::torch);
     if (out_->ndim == seen_.ndim && out_->shape == seen_.shape) return;
     fail(Code::SHAPE, how.operation, "out must have the shape ", seen_.shape_text(), " of ", name, " but got ",
          out_->shape_text());
   }
 
+  // Whether torch's own operations must rotate a tensor: one of float64, or with gaps inside of its heads.
+  bool must_go_back() const noexcept {
+    const auto gaps = [](const ArrayView& view) {
+      return view.columns() > 1 && view.elements() > 0 &&
+             view.column_step() != static_cast<std::int64_t>(bits_of(view.type) / 8);
+    };
+    return seen_.kind == Kind::torch && (seen_.type == ElementType::f64 || gaps(seen_) || (out_ && gaps(*out_)));
+  }
   std::int64_t bytes() const noexcept { return seen_.bytes(); }
   Kind kind() const noexcept { return seen_.kind; }
   bool in_place() const noexcept { return !out_; }
@@ -145,7 +241,10 @@ class Operand {
     const Heads both = how.layout.writable_heads(seen_, name_);
     return {both, both};
   }
-  Ref result() { return finished(std::move(result_), seen_.kind); }
+  Ref result(bool given) {
+    if (given && seen_.kind == Kind::torch) Torch::get().tell_of_write(result_.get());
+    return finished(std::move(result_), seen_.kind);
+  }
 
  private:
   const char* name_;
@@ -154,22 +253,23 @@ class Operand {
   std::optional<ArrayView> out_;
 };
 
-// kv_heads is read in the operations rotate_qkv and rotate_qkv_ only, whose tensor is packed.
+// Returns None for a tensor of torch whose memory is not enough. kv_heads is 0 or more for a packed tensor, -1 else.
 Ref rotate_one(PyObject* word, PyObject* x, PyObject* table, PyObject* layout, PyObject* out, PyObject* first,
-               PyObject* direction, PyObject* stores, PyObject* kv_heads) {
-  const How how(word, out, table, layout, first, direction, stores);
-  const std::string_view operation = how.operation;
-  const bool packed = operation.starts_with("rotate_qkv");
-  const std::int64_t of_kv = packed ? integer_of(kv_heads, "kv_heads") : 0;
-  Operand operand(x, out, packed ? "qkv" : operation == "rotate_backward" ? "grad" : "x", how);
+               PyObject* direction, PyObject* kv_heads) {
+  if (is_tensor(x) && !goes_straight(table, {x, out})) return none();
+  const How how(word, out, table, layout, first, direction);
+  const std::int64_t of_kv = integer_of(kv_heads, "kv_heads");
+  Operand operand(x, out, of_kv < 0 ? "x" : "qkv", how);
+  if (operand.must_go_back()) return none();
   const Work work(operand.bytes(), heads_are_large, operand.kind());
   const InOut pair = operand.pair(how);
   const auto turn = [&](const auto&... heads) {
     const Unlocked unlocked(work.large());
-    packed ? rotate_qkv(heads..., of_kv, how.table, how.options(work)) : rotate(heads..., how.table, how.options(work));
+    const RotateOptions options = how.options(work);
+    of_kv < 0 ? rotate(heads..., how.table, options) : rotate_qkv(heads..., of_kv, how.table, options);
   };
   operand.in_place() ? turn(pair.out) : turn(pair.in, pair.out);
-  return operand.result();
+  return operand.result(out != Py_None);
 }
 
 // The factors of q's tokens. given: None, or floats [tokens] or [batch, tokens]. They are copied, because an array that
@@ -189,23 +289,31 @@ std::vector<float> factors_of(const How& how, PyObject* given, const Layout& q) 
   return factors;
 }
 
+// Returns None as rotate_one() does.
 Ref rotate_two(PyObject* word, PyObject* q, PyObject* k, PyObject* table, PyObject* layout, PyObject* q_out,
-               PyObject* k_out, PyObject* first, PyObject* direction, PyObject* stores, PyObject* query_scale) {
-  const How how(word, q_out, table, layout, first, direction, stores);
+               PyObject* k_out, PyObject* first, PyObject* direction, PyObject* query_scale) {
+  if (is_tensor(q) && !goes_straight(table, {q, k, q_out, k_out, query_scale})) return none();
+  const How how(word, q_out, table, layout, first, direction);
   Operand query(q, q_out, "q", how), key(k, k_out, "k", how);
   if (query.kind() != key.kind()) {
     raise_type_error("[", how.operation, "] q and k must be arrays of one library but got ", type_name(q), " and ",
                      type_name(k));
   }
+  if (query.must_go_back() || key.must_go_back()) return none();
   const Work work(query.bytes() + key.bytes(), heads_are_large, query.kind());
   const InOut qs = query.pair(how), ks = key.pair(how);
+  if (qs.in.layout.tokens != ks.in.layout.tokens) {
+    fail(Code::SHAPE, how.operation, "q and k must have the same tokens but got ", qs.in.layout.tokens, " and ",
+         ks.in.layout.tokens, ": rotate each by its own table with rotary.rotate");
+  }
   const std::vector<float> factors = factors_of(how, query_scale, qs.in.layout);
   const auto turn = [&](const auto&... heads) {
     const Unlocked unlocked(work.large());
     rotate_qk(heads..., how.table, how.options(work), factors);
   };
   query.in_place() && key.in_place() ? turn(qs.out, ks.out) : turn(qs, ks);
-  const Ref first_result = query.result(), second_result = key.result();
+  const bool given = q_out != Py_None;
+  const Ref first_result = query.result(given), second_result = key.result(given);
   return checked(PyTuple_Pack(2, first_result.get(), second_result.get()));
 }
 

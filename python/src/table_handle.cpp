@@ -62,7 +62,8 @@ struct Turning {
     const Rope* rope = speeds == nullptr ? &rope_of(source) : nullptr;
     at = positions_from(positions, rope == nullptr ? speeds->axes() : rope->axes());
     if (rope == nullptr) return;
-    speeds = &own.emplace(frequencies(*rope, length == Py_None ? at.length() : integer_of(length, "length")));
+    const std::int64_t tokens = length == Py_None ? at.length() : integer_of(length, "length");
+    speeds = &own.emplace(named("Table", [&] { return frequencies(*rope, tokens); }));
   }
   Turning(const Turning&) = delete;
   Work work() const {
@@ -83,7 +84,8 @@ Ref create_rows_at(PyObject* type, PyObject* source, PyObject* positions, PyObje
   const Work work = turning.work();
   const TableOptions options(parse_angles(view_of(angles, "angles")), parse_rounding(view_of(rounding, "rounding")),
                              work.executor());
-  Table table = unlocked([&] { return Table(*turning.speeds, at.view(), options); }, work.large());
+  const auto make = [&] { return Table(*turning.speeds, at.view(), options); };
+  Table table = named("Table", [&] { return unlocked(make, work.large()); });
   const bool real = !at.reals.empty();
   return checked(Py_BuildValue("(N(sNN))", rows_and_state(type, std::move(table), at.batched).release(),
                                real ? "F64" : "I64", tuple_of(at.shape()).release(),
@@ -96,7 +98,8 @@ Ref create_between(PyObject* type, PyObject* from, PyObject* from_positions, PyO
   const Work work = after.work();
   const TableOptions options(Angles::exact, parse_rounding(view_of(rounding, "rounding")), work.executor());
   const auto turn = [&] { return between(*before.speeds, before.at.view(), *after.speeds, after.at.view(), options); };
-  return rows_and_state(type, unlocked(turn, work.large()), before.at.batched || after.at.batched);
+  Table table = named("Table.between", [&] { return unlocked(turn, work.large()); });
+  return rows_and_state(type, std::move(table), before.at.batched || after.at.batched);
 }
 
 void free_rows(PyObject* self) {

@@ -34,9 +34,9 @@ ConfigOptions options_of(PyObject* pairing) {
 
 // The model of a source, which is ("text", JSON), ("path", a file, folder or repository of the Hugging Face cache), or
 // ("rope", rotary.Rope, first).
-Model model_of(PyObject* source, PyObject* pairing) {
+Model model_of(PyObject* source, PyObject* pairing, const char* operation = "config") {
   if (PyTuple_Size(source) == 3) {
-    if (pairing != nullptr) fail(Code::PAIRING, "config", "pairing must be None for a rope, which has its own");
+    if (pairing != nullptr) fail(Code::PAIRING, operation, "pairing must be None for a rope, which has its own");
     ModelRope used;
     used.rope = rope_of(PyTuple_GetItem(source, 1));
     used.first = int_of(PyTuple_GetItem(source, 2), "first");
@@ -47,7 +47,9 @@ Model model_of(PyObject* source, PyObject* pairing) {
   const bool is_text = view_of(PyTuple_GetItem(source, 0), "source") == "text";
   const std::string content = string_of(PyTuple_GetItem(source, 1), "source");
   const ConfigOptions options = options_of(pairing);
-  return is_text ? parse_config(content, options) : read_config(config_path(content), options);
+  return named(operation, [&] {
+    return is_text ? parse_config(content, options) : read_config(config_path(content), options);
+  });
 }
 
 Json to_json(const Model& model, const ModelRope& used) {
@@ -68,9 +70,10 @@ Json to_json(const Model& model, const ModelRope& used) {
           {"coordinates", used.coordinates}};
 }
 
-Ref read_model(PyObject* source, PyObject* pairing, PyObject* weights) {
-  Model model = model_of(source, or_null(pairing));
-  if (weights != Py_None) apply_weights(model, path_from(weights, "weights"));
+Ref read_model(PyObject* operation, PyObject* source, PyObject* pairing, PyObject* weights) {
+  const std::string caller = string_of(operation, "operation");
+  Model model = model_of(source, or_null(pairing), caller.c_str());
+  if (weights != Py_None) named(caller.c_str(), [&] { apply_weights(model, path_from(weights, "weights")); });
   Json ropes = Json::array();
   for (const ModelRope& used : model.ropes) ropes.push_back(to_json(model, used));
   Json noted = Json::array();

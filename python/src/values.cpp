@@ -89,8 +89,8 @@ void read(std::vector<Value>& values, PyObject* object, const char* name) {
 void read(Scaling& value, PyObject* object, const char*) {
   const Ref word = attribute_or_null(object, "_name");
   if (!word) {
-    raise_type_error("scaling must be a rotary.Unscaled, Linear, Ntk, NtkFixed, Dynamic, Yarn, LongRope, Llama3, ",
-                     "Proportional, YarnLog or ThetaScale but got ", type_name(object));
+    raise_type_error("scaling must be one of rotary.scalings, such as Yarn, or a dict with rope_type, but got ",
+                     type_name(object));
   }
   value = parse_scaling(view_of(word.get(), "scaling"));
   for (const ScalingValue& one : values_of(value))
@@ -171,7 +171,7 @@ const Value* held(PyObject* object, const char* name) {
 
 Ref make_rope(PyObject* object) {
   const Rope rope = value_of<Rope>(object);
-  frequencies(rope, 0);  // checks it
+  named("Rope", [&] { return frequencies(rope, 0); });  // checks it
   return handle_of(rope, rope_name);
 }
 

@@ -141,7 +141,7 @@ class Jax(Numpy):
             results.append(turn(*given, table, **words))
             if words["direction"] == "backward":
                 traced = jax.jit(lambda *inputs: turn(*inputs, pairing=table.pairing, **words))
-                results.append(traced(*given, *rotary.jax.rows(table)))
+                results.append(traced(*given, *rotary.jax.table(table)))
         return [*map(listed, results)]
 
 

@@ -61,7 +61,8 @@ class Config(unittest.TestCase):
         self.assertEqual(one.notes, ropes.notes)
         self.assertEqual(one.table([1, 2]), rotary.Table(one.rope, [1, 2]))
         self.assertEqual(one.frequencies(), rotary.frequencies(one.rope))
-        self.assertEqual((one.head_dim, one.base, one.pairing, one.scaling), (16, 10000.0, "half", rotary.Unscaled()))
+        self.assertEqual((one.head_dim, one.base, one.pairing), (16, 10000.0, "half"))
+        self.assertEqual(one.scaling, rotary.scalings.Unscaled())
         self.assertIn("llama", repr(ropes))
         self.assertIn("4/2 heads of 16, half, base 10000", repr(one))
 
@@ -113,16 +114,17 @@ class Config(unittest.TestCase):
     def test_query_scale(self):
         four = {**LLAMA, "model_type": "llama4_text", "num_hidden_layers": 4, "head_dim": 16}
         steps = [1.0, 1.0, 1.0693147182464600]  # 1 + 0.1 ln 2 in float32
-        self.assertEqual(list(rotary.query_scale(four, [-1, 8190, 8191], 3)), steps)
-        self.assertEqual(list(rotary.query_scale(four, [8191], layer=0)), [1.0])
-        self.assertEqual(rotary.query_scale(LLAMA, [[1, 2]]).tolist(), [[1.0, 1.0]])
-        refused(self, "ROPE", lambda: rotary.query_scale(four, [0]))
-        refused(self, "ROPE", lambda: rotary.query_scale(LLAMA, [0], 1000))
-        refused(self, "POSITION", lambda: rotary.query_scale(four, [0.5], 3))
+        self.assertEqual(list(rotary.tools.query_scale(four, [-1, 8190, 8191], 3)), steps)
+        self.assertEqual(list(rotary.tools.query_scale(four, [8191], layer=0)), [1.0])
+        self.assertEqual(rotary.tools.query_scale(LLAMA, [[1, 2]]).tolist(), [[1.0, 1.0]])
+        refused(self, "ROPE", lambda: rotary.tools.query_scale(four, [0]))
+        refused(self, "ROPE", lambda: rotary.tools.query_scale(LLAMA, [0], 1000))
+        refused(self, "POSITION", lambda: rotary.tools.query_scale(four, [0.5], 3))
 
     def test_rope_parameters(self):
-        rope = rotary.Rope(head_dim=64, base=5e5, pairing="half", scaling=rotary.Yarn(factor=4, trained_length=4096))
-        parameters = rotary.rope_parameters(rope)
+        yarn = rotary.scalings.Yarn(factor=4, trained_length=4096)
+        rope = rotary.Rope(head_dim=64, base=5e5, pairing="half", scaling=yarn)
+        parameters = rotary.tools.rope_parameters(rope)
         self.assertEqual((parameters["rope_type"], parameters["factor"]), ("yarn", 4.0))
         again = rotary.config({**LLAMA, "head_dim": 64, "rope_parameters": parameters})
         self.assertEqual(again[0].rope, rope)

@@ -83,7 +83,8 @@ class Values(Case):
 
 class Table(Case):
     def test_exact_rows_of_traced_positions(self):
-        rope = rotary.Rope(head_dim=64, pairing="half", base=5e5, scaling=rotary.Yarn(factor=4, trained_length=4096))
+        yarn = rotary.scalings.Yarn(factor=4, trained_length=4096)
+        rope = rotary.Rope(head_dim=64, pairing="half", base=5e5, scaling=yarn)
         for dtype in (np.int32, np.int16, np.uint8, np.uint32):
             positions = np.array([0, 1, 5, 101, 7, 90], dtype)
             if dtype is np.int32:
@@ -100,10 +101,10 @@ class Table(Case):
             self.same(jax.jit(lambda p: rotary.jax.table(rope, p))(positions)[0], rotary.Table(rope, positions).cos)
 
     def test_several_axes_and_frequencies(self):
-        rope = ROPE.replace(axis=rotary.sectioned_axes([4, 2, 2]), clockwise=True)
+        rope = ROPE.replace(axis=rotary.makers.sectioned_axes([4, 2, 2]), clockwise=True)
         for shape in ((7,), (3, 7), (3, 2, 7), (1, 7)):
             positions = np.arange(np.prod(shape), dtype=np.int32).reshape(shape) * 3
-            per_head = [rotary.Frequencies(np.random.default_rng(0).normal(size=(2, 3, 8)), pairing="half")]
+            per_head = [rotary.makers.Frequencies(np.random.default_rng(0).normal(size=(2, 3, 8)), pairing="half")]
             for source in (rope, rotary.frequencies(rope), *(per_head if shape[0] == 3 else ())):
                 cos, sin = jax.jit(lambda p: rotary.jax.table(source, p))(positions)
                 table = rotary.Table(source, positions)
@@ -129,7 +130,7 @@ class Table(Case):
         self.near(jax.vmap(jax.grad(loss), (0, 0))(self.x[:, None], jnp.array([7, 7]))[:, 0], expected)
 
     def test_errors(self):
-        dynamic = ROPE.replace(scaling=rotary.Dynamic(factor=2, trained_length=64))
+        dynamic = ROPE.replace(scaling=rotary.scalings.Dynamic(factor=2, trained_length=64))
         traced = lambda source, p, *length: jax.jit(lambda p: rotary.jax.table(source, p, *length))(p)  # noqa: E731
         refused(self, "DTYPE", lambda: traced(ROPE, jnp.arange(3.0)))
         refused(self, "SHAPE", lambda: traced(ROPE, jnp.zeros((2, 2, 2), int)))
@@ -138,7 +139,7 @@ class Table(Case):
         refused(self, "LENGTH", lambda: traced(rotary.frequencies(ROPE), 3, 9))
         refused(self, "LENGTH", lambda: traced(dynamic, jnp.arange(3)))
         self.same(traced(dynamic, jnp.arange(3), 100)[0], rotary.Table(dynamic, range(3), 100).cos)
-        table = rotary.Table(ROPE.replace(xpos=rotary.XPos(scale=512.0)), range(3))
+        table = rotary.Table(ROPE.replace(xpos=rotary.scalings.XPos(scale=512.0)), range(3))
         x = jnp.ones((3, 1, ROPE.head_dim))
         refused(self, "SCALING", lambda: rotary.jax.rotate_qk(x, x, table, layout="thd"))
 

@@ -1,4 +1,4 @@
-"""rotary.plot: the drawn values beside those of the package's functions; the command; the files."""
+"""rotary.tools.plot: the drawn values beside those of the package's functions; the command; the files."""
 
 import contextlib
 import io
@@ -15,7 +15,7 @@ import numpy as np
 import rotary
 
 try:
-    from rotary import plot
+    from rotary.tools import plot
 except ImportError as missing:
     raise unittest.SkipTest(str(missing)) from missing
 
@@ -40,7 +40,7 @@ class Drawn(unittest.TestCase):
         drawn = lines(plot.wavelengths(LLAMA, PLAIN))
         self.assertEqual(list(drawn), ["llama-3.1-8b", "without llama3", "trained length 8192", "context 131072",
                                        "base 10000"])  # fmt: skip
-        plain = rotary.frequencies(entry.rope.replace(scaling=rotary.Unscaled()))
+        plain = rotary.frequencies(entry.rope.replace(scaling=rotary.scalings.Unscaled()))
         for label, speeds in {"llama-3.1-8b": entry.frequencies(), "without llama3": plain}.items():
             np.testing.assert_allclose(drawn[label][1], 2 * np.pi / np.asarray(speeds.inv_freq), rtol=1e-15)
         self.assertEqual(set(drawn["context 131072"][1]), {131072})
@@ -52,7 +52,7 @@ class Drawn(unittest.TestCase):
         np.testing.assert_array_equal(drawn[1], [2 * np.pi, np.nan])
 
     def test_stretch_of_a_scaling(self):
-        drawn = lines(plot.stretch(PLAIN, PLAIN.replace(scaling=rotary.Linear(factor=8))))
+        drawn = lines(plot.stretch(PLAIN, PLAIN.replace(scaling=rotary.scalings.Linear(factor=8))))
         np.testing.assert_allclose(drawn["base 10000"][1], 1)
         np.testing.assert_allclose(drawn["linear"][1], 8)
         longrope = lines(plot.stretch(CONFIGS / "phi-3-mini-128k.json", length=100))
@@ -98,7 +98,7 @@ class Drawn(unittest.TestCase):
         self.assertAlmostEqual(shaded.min(), scores.min(), places=6)
 
     def test_decay_of_random_vectors_of_a_part_of_the_head_with_an_attention_factor(self):
-        rope = PLAIN.replace(rotary_dim=8, scaling=rotary.Yarn(factor=4, trained_length=64))
+        rope = PLAIN.replace(rotary_dim=8, scaling=rotary.scalings.Yarn(factor=4, trained_length=64))
         vectors = np.random.default_rng(0).standard_normal((20000, 1, 16)).astype(np.float32)
         vectors /= np.linalg.norm(vectors, axis=-1, keepdims=True)
         x, y = lines(plot.decay(rope, last=8))["yarn"]
@@ -108,15 +108,15 @@ class Drawn(unittest.TestCase):
             self.assertAlmostEqual((q * k).sum(-1).mean(), score, delta=0.01)
 
     def test_decay_with_xpos_is_of_the_distance_alone(self):
-        x, y = lines(plot.decay(PLAIN.replace(xpos=rotary.XPos(scale=512)), last=8))["base 10000"]
-        q, k = (rotary.XPos(scale=512, reciprocal=each) for each in (False, True))
+        x, y = lines(plot.decay(PLAIN.replace(xpos=rotary.scalings.XPos(scale=512)), last=8))["base 10000"]
+        q, k = (rotary.scalings.XPos(scale=512, reciprocal=each) for each in (False, True))
         ones = np.full((8, 1, 16), 0.25, np.float32)
         at = [rotary.rotate(ones, rotary.Table(PLAIN.replace(xpos=each), [place + 7] * 8 if each is k else place + 7),
                             layout="thd") for each, place in ((q, x), (k, 0))]  # fmt: skip
         np.testing.assert_allclose(y, (at[0] * at[1]).sum((1, 2)), rtol=1e-5)
 
     def test_patches_by_rows_and_columns(self):
-        rope = rotary.axial(head_dim=16, axes=2, base=100, pairing="half")
+        rope = rotary.makers.axial(head_dim=16, axes=2, base=100, pairing="half")
         drawn = image(plot.patches(rope, reach=3))
         self.assertEqual(drawn.shape, (7, 7))
         for row, column in ((0, 0), (2, -1), (-3, 3)):
@@ -127,7 +127,7 @@ class Drawn(unittest.TestCase):
         self.assertAlmostEqual(image(plot.patches(QWEN_VL, reach=2))[3, 4], cos.mean(), places=6)
 
     def test_accuracy_of_one_rope_and_of_several(self):
-        study = rotary.accuracy(PLAIN)
+        study = rotary.tools.accuracy(PLAIN)
         drawn = lines(plot.accuracy(PLAIN))
         self.assertEqual(list(drawn), [f"base 10000, {way['way']}" for way in study["ways"]])
         for way in study["ways"]:
@@ -160,7 +160,7 @@ class Drawn(unittest.TestCase):
             "ROPE": lambda: plot.table(LLAMA, rope=1),
             "FILE": lambda: plot.wavelengths("none.json"),
             "VALUE": lambda: plot.table(PLAIN, positions=range(0)),
-            "LENGTH": lambda: plot.stretch(PLAIN.replace(scaling=rotary.Dynamic(factor=2, trained_length=64))),
+            "LENGTH": lambda: plot.stretch(PLAIN.replace(scaling=rotary.scalings.Dynamic(factor=2, trained_length=64))),
         }.items():
             with self.assertRaises(rotary.Error) as caught:
                 draw()
@@ -209,7 +209,8 @@ class Files(unittest.TestCase):
             output = self.folder / f"{kind}.svg"
             self.assertEqual(self.run_command(kind, QWEN_VL, "--output", output, "--rope", 1), (0, ""))
             self.assertIn("qwen2.5-vl-7b, rope 1", output.read_text("utf-8"))
-        words = [sys.executable, "-m", "rotary.plot", "stretch", LLAMA, GEMMA, "--output", self.folder / "two.svg"]
+        words = [sys.executable, "-m", "rotary.tools.plot", "stretch", LLAMA, GEMMA]
+        words += ["--output", self.folder / "two.svg"]
         done = subprocess.run(words, capture_output=True, text=True)
         self.assertEqual((done.returncode, done.stdout, done.stderr), (0, "", ""))
         self.assertIn("gemma-3-27b, rope 0", (self.folder / "two.svg").read_text("utf-8"))
@@ -231,8 +232,8 @@ class Files(unittest.TestCase):
 
     def test_without_matplotlib_one_sentence_says_what_to_install(self):
         code = "import sys; sys.modules['matplotlib'] = None\n"
-        use = "import rotary\nassert 'plot' not in vars(rotary)\nrotary.plot\n"
-        run = "import runpy\nrunpy.run_module('rotary.plot', run_name='__main__')\n"
+        use = "import rotary\nassert 'plot' not in vars(rotary)\nrotary.tools.plot\n"
+        run = "import runpy\nrunpy.run_module('rotary.tools.plot', run_name='__main__')\n"
         sentence = "[plot] pictures need matplotlib (pip install matplotlib) but "
         for what, begin in (use, "ImportError: "), (run, "error: "):
             done = subprocess.run([sys.executable, "-c", code + what], capture_output=True, text=True)

@@ -72,7 +72,7 @@ class Program(unittest.TestCase):
             self.assertEqual(caught.exception.code, code)
         for tolerance in (0, 2, float("nan")):
             with self.subTest(tolerance), self.assertRaisesRegex(rotary.Error, "tolerance must be from 1e-6 to 1"):
-                rotary.accuracy(rope, tolerance=tolerance)
+                rotary.tools.accuracy(rope, tolerance=tolerance)
 
     def test_demo(self):
         self.assertIn("rotat", run("demo"))
@@ -140,7 +140,7 @@ class Program(unittest.TestCase):
             (["--config", CONFIG, "--layout", "bthd"], {"config": json.loads(CONFIG.read_text()), "layout": "bthd"}),
         ):
             expected = printed("diagnose", "--before", before, "--after", after, *words)
-            self.assertEqual(rounded(rotary.diagnose(self.x, self.y, **given)), rounded(expected))
+            self.assertEqual(rounded(rotary.tools.diagnose(self.x, self.y, **given)), rounded(expected))
         self.assertEqual(expected["verdict"], "offset")
 
     def test_extend(self):
@@ -150,13 +150,14 @@ class Program(unittest.TestCase):
             (["--scaling", "none", "--trained-length", "8192"], {"scaling": "none", "trained_length": 8192}),
         ):
             expected = printed("extend", CONFIG, "--length", "131072", *words)
-            self.assertEqual(rotary.extend(CONFIG, 131072, **given), expected)
-        text = rotary.extend(json.loads(CONFIG.read_text()), 131072, scaling="yarn", output=self.folder / "longer")
+            self.assertEqual(rotary.tools.extend(CONFIG, 131072, **given), expected)
+        config = json.loads(CONFIG.read_text())
+        text = rotary.tools.extend(config, 131072, scaling="yarn", output=self.folder / "longer")
         written = json.loads((self.folder / "longer" / "config.json").read_text())
         self.assertEqual(text["written"], str(self.folder / "longer" / "config.json"))
         self.assertEqual(rotary.config(written)[0].scaling.name, "yarn")
-        refused(self, "VALUE", lambda: rotary.extend(CONFIG, 131072, factor=0.5))
-        refused(self, "FILE", lambda: rotary.extend("/no/such/config.json", 131072))
+        refused(self, "VALUE", lambda: rotary.tools.extend(CONFIG, 131072, factor=0.5))
+        refused(self, "FILE", lambda: rotary.tools.extend("/no/such/config.json", 131072))
 
     def test_convert(self):
         source = self.folder / "llama"
@@ -171,32 +172,32 @@ class Program(unittest.TestCase):
         (source / "model.safetensors").write_bytes(len(text).to_bytes(8, "little") + text + rows.tobytes())
         out, again = self.folder / "out", self.folder / "again"
         expected = printed("convert", source, "--to", "interleaved", "--output", out)
-        got = rotary.convert(source, again, to="interleaved", verify=True)
+        got = rotary.tools.convert(source, again, to="interleaved", verify=True)
         self.assertEqual([layer["equal"] for layer in got.pop("verified")], [True])
         self.assertEqual({**got, "output": ""}, {**expected, "output": ""})
         weights = (again / "model.safetensors").read_bytes()
         self.assertEqual((out / "model.safetensors").read_bytes(), weights)
         moved = np.frombuffer(weights[-512:], np.float32).reshape(2, 8, 8)
         np.testing.assert_array_equal(moved, rows[:, [0, 2, 1, 3, 4, 6, 5, 7]])
-        refused(self, "FILE", lambda: rotary.convert("/no/such", again, to="half"))
-        refused(self, "FORMAT", lambda: rotary.convert(again / "model.safetensors", out, to="half"))
+        refused(self, "FILE", lambda: rotary.tools.convert("/no/such", again, to="half"))
+        refused(self, "FORMAT", lambda: rotary.tools.convert(again / "model.safetensors", out, to="half"))
         with self.assertRaises(TypeError):
-            rotary.convert(source, to="interleaved")
+            rotary.tools.convert(source, to="interleaved")
 
     def test_accuracy(self):
         expected = printed("accuracy", CONFIG, "--positions", "0:64", "--tolerance", "0.01")
-        self.assertEqual(rotary.accuracy(CONFIG, positions=range(64), tolerance=0.01), expected)
-        of_entry = rotary.accuracy(self.entry, positions=range(64), tolerance=0.01)
+        self.assertEqual(rotary.tools.accuracy(CONFIG, positions=range(64), tolerance=0.01), expected)
+        of_entry = rotary.tools.accuracy(self.entry, positions=range(64), tolerance=0.01)
         self.assertEqual(of_entry["ways"], expected["ways"])
-        refused(self, "ROPE", lambda: rotary.accuracy(CONFIG, rope=3))
+        refused(self, "ROPE", lambda: rotary.tools.accuracy(CONFIG, rope=3))
 
     def test_errors(self):
         for code, make in {
             "SHAPE": lambda: rotary.check(CONFIG, self.x, self.y[:, :3]),
             "TENSOR": lambda: rotary.check(CONFIG, {"q": self.x}, {"k": self.y}),
             "ROPE": lambda: rotary.check(CONFIG, self.x, self.y, rope=7),
-            "FILE": lambda: rotary.diagnose("/no/such.npy", "/no/such.npy"),
-            "DTYPE": lambda: rotary.diagnose(self.x.astype(int), self.y.astype(int)),
+            "FILE": lambda: rotary.tools.diagnose("/no/such.npy", "/no/such.npy"),
+            "DTYPE": lambda: rotary.tools.diagnose(self.x.astype(int), self.y.astype(int)),
         }.items():
             with self.subTest(code):
                 refused(self, code, make)

@@ -52,15 +52,12 @@ class Rotate(Case):
         """Heads of a group rotate by its row: in q, in k and in a packed tensor."""
         speeds, places = np.random.default_rng(0).normal(size=(2, 2, 6)), np.arange(20).reshape(2, 2, 5)
         for door, pairing in itertools.product(self.DOORS, PAIRINGS):
-            table = rotary.Table(rotary.Frequencies(speeds, pairing=pairing), places)
+            table = rotary.Table(rotary.makers.Frequencies(speeds, pairing=pairing), places)
             for layout, shape in (("bthd", (2, 5, 4, 16)), ("tbhd", (5, 2, 2, 16)), ("hbtd", (4, 2, 5, 16))):
                 self.turned(door, shape, table, layout, door.dtypes[-1], direction="backward")
-            q, k, qkv = (door.make(numbers((2, 5, heads, 20)), "float32") for heads in (4, 2, 8))
-            rows = *cos_sin(table), pairing, "bthd"
-            expected = [rotated(door.read(x), *rows) for x in (q, k, qkv[:, :, :4], qkv[:, :, 4:6])]
-            self.same(door, "rotate_qk", [q, k], expected[:2], table, layout="bthd")
-            packed = np.concatenate([*expected[2:], door.read(qkv)[:, :, 6:]], 2)
-            self.same(door, "rotate_qkv", [qkv], [packed], table, 2, layout="bthd")
+            q, k = (door.make(numbers((2, 5, heads, 20)), "float32") for heads in (4, 2))
+            expected = [rotated(door.read(x), *cos_sin(table), pairing, "bthd") for x in (q, k)]
+            self.same(door, "rotate_qk", [q, k], expected, table, layout="bthd")
             sentence = refused(self, "SHAPE", lambda: rotary.rotate(q[:, :, :3], table, layout="bthd"))
             self.assertIn("multiple of the 2 heads", sentence)
 
@@ -79,7 +76,7 @@ class Rotate(Case):
     def test_queries_times_their_factors(self):
         """q has the bits of rows times the factors; its other elements are multiplied themselves; k is only rotated."""
         table, each = table_of("interleaved"), np.linspace(0.5, 3, 10).reshape(2, 5)
-        per_head = rotary.Table(rotary.Frequencies(np.ones((2, 2, 6)), pairing="half"), np.ones((2, 2, 5)))
+        per_head = rotary.Table(rotary.makers.Frequencies(np.ones((2, 2, 6)), pairing="half"), np.ones((2, 2, 5)))
         for door, rows in itertools.product(self.DOORS, (table, per_head)):
             for dtype, scale in itertools.product(door.dtypes, (each, each[1].astype(np.float32))):
                 q, k = door.make(numbers((2, 4, 5, 16)), dtype), door.make(numbers((2, 2, 5, 24), seed=1), dtype)
@@ -103,13 +100,35 @@ class Rotate(Case):
                 if isinstance(door, Jax):
                     refused(self, code, lambda: rotary.jax.rotate_qk(q, k, table, **words))
 
-    def test_packed(self):
-        for door in self.DOORS:
-            for dtype, direction in itertools.product(door.dtypes, ("forward", "backward")):
-                qkv, table = door.make(numbers((2, 5, 8, 16)), dtype), table_of("interleaved")
-                expected, how = door.read(qkv).copy(), ("interleaved", "bthd", 0, direction == "backward")
-                expected[:, :, :6] = rotated(expected[:, :, :6], *cos_sin(table), *how)
-                self.same(door, "rotate_qkv", [qkv], [expected], table, 2, layout="bthd", direction=direction)
+    def test_a_batch_of_several_dimensions(self):
+        """[batch, windows, tokens, heads, head_dim] beside one batch of all windows."""
+        shapes = ("bthd", (3, 2, 5, 3, 16)), ("bshd", (2, 1, 3, 5, 4, 16)), ("bhtd", (1, 2, 4, 5, 16))
+        for door, (layout, shape) in itertools.product(Case.DOORS, shapes):
+            table, flat = table_of(), numbers((np.prod(shape[:-3]), *shape[-3:]))
+            expected = rotated(flat, *cos_sin(table), "half", layout.replace("s", "t")).reshape(shape)
+            x = door.make(flat.reshape(shape), "float32")
+            for turn in door.turns()[:2]:
+                y = turn(x, table, layout=layout)
+                self.assertTrue(same_bits(door.read(y), expected), (type(door), layout))
+            q, k = rotary.rotate_qk(x, x[..., :1, :] if layout[-2] == "h" else x[..., :1, :, :], table, layout=layout)
+            self.assertTrue(same_bits(door.read(q), expected))
+            self.assertEqual(k.ndim, len(shape))
+            if not isinstance(door, Jax):
+                places = door.make(flat.reshape(shape), "float32")
+                self.assertIs(rotary.rotate_(places, table, layout=layout), places)
+                self.assertTrue(same_bits(door.read(places), expected))
+            refused(self, "SHAPE", lambda: rotary.rotate(x, table, layout="tbhd"))
+        apart = numbers((2, 4, 5, 3, 16))[:, :3]
+        refused(self, "SHAPE", lambda: rotary.rotate(apart, table_of(), layout="bthd"))
+
+    def test_words_of_other_libraries(self):
+        x, table = numbers((2, 5, 3, 16)), table_of("interleaved")
+        for layout, other in (("bthd", "bshd"), ("bhtd", "bhsd"), ("tbhd", "sbhd")):
+            y = np.ascontiguousarray(x.transpose(["bthd".index(letter) for letter in layout]))
+            self.assertTrue(same_bits(*(rotary.rotate(y, table, layout=word) for word in (layout, other))))
+        for word, ours in (("neox", "half"), ("rotate_half", "half"), ("gptj", "interleaved"), ("norm", "interleaved")):
+            self.assertEqual(table_of(word), table_of(ours))
+            self.assertEqual(rotary.from_rows(table.cos, table.sin, pairing=word).pairing, ours)
 
     def test_strides(self):
         table = table_of()
@@ -133,27 +152,24 @@ class Rotate(Case):
     def test_large_calls_on_several_threads(self):
         rope = rotary.Rope(head_dim=128, pairing="half")
         table, x = rotary.Table(rope, range(300)), numbers((1, 300, 16, 128))
-        before, expected = rotary.get_num_threads(), rotated(x, *cos_sin(table), "half", "bthd")
+        before, expected = rotary.cpu.get_num_threads(), rotated(x, *cos_sin(table), "half", "bthd")
         for threads in (1, 2, 5, 0):
             rotary.set_num_threads(threads)
             self.assertTrue(same_bits(rotary.rotate(x, table, layout="bthd"), expected))
         rotary.set_num_threads(before)
 
-    def test_every_target_and_kind_of_stores_and_the_gradient_by_its_name(self):
+    def test_every_target(self):
         table, x = table_of(), numbers((2, 5, 3, 16))
-        expected, back = (rotated(x, *cos_sin(table), "half", "bthd", 0, backward) for backward in (False, True))
-        chosen = rotary.chosen_target()
+        expected = rotated(x, *cos_sin(table), "half", "bthd")
+        chosen = rotary.cpu.chosen_target()
         try:
-            for name, runs in rotary.targets():
+            for name, runs in rotary.cpu.targets():
                 if runs:
-                    rotary.use_target(name)
-                    self.assertEqual(rotary.chosen_target(), name)
+                    rotary.cpu.use_target(name)
+                    self.assertEqual(rotary.cpu.chosen_target(), name)
                     self.assertTrue(same_bits(rotary.rotate(x, table, layout="bthd"), expected))
         finally:
-            rotary.use_target(chosen)
-        for stores in ("automatic", "cached", "streaming"):
-            self.assertTrue(same_bits(rotary.rotate(x, table, layout="bthd", stores=stores), expected))
-            self.assertTrue(same_bits(rotary.rotate_backward(x, table, layout="bthd", stores=stores), back))
+            rotary.cpu.use_target(chosen)
 
     def test_empty(self):
         for shape, positions in (((2, 0, 3, 16), range(0)), ((0, 5, 3, 16), range(5))):
@@ -234,15 +250,14 @@ class Errors(Case):
             for dtype, turn in itertools.product(door.dtypes, door.turns()):
                 x = door.make(numbers((2, 5, 3, 16)), dtype)
                 for code, given, words in (
-                    *(("SHAPE", x, {"layout": layout}) for layout in ("thd", "ttd", "bshd", "bhdt", None)),
+                    *(("SHAPE", x, {"layout": layout}) for layout in ("thd", "ttd", "bxhd", "bhdt", None)),
                     *(("SHAPE", part, {}) for part in (x[:, :4], x[..., :8])),
                     *(("SHAPE", x, {"first": first}) for first in (5, -1)),
                     ("VALUE", x, {"direction": "back"}),
                 ):
                     with self.subTest(door=type(door), words=words, shape=given.shape):
                         refused(self, code, lambda: turn(given, table_of(), **{"layout": "bthd", **words}))
-                refused(self, "VALUE", lambda: rotary.rotate(x, table_of(), layout="bthd", stores="fast"))
-                refused(self, "SHAPE", lambda: rotary.rotate_qkv(x, table_of(), 2, layout="bthd"))
+                refused(self, "SHAPE", lambda: rotary.rotate_qk(x, x[:, :1], table_of(), layout="bthd"))
                 refused(self, "SHAPE", lambda: rotary.rotate_qk(x, x[..., :8], table_of(), layout="bthd"))
             for turn in door.turns()[:1]:
                 refused(self, "DTYPE", lambda: turn(door.make(np.ones((5, 3, 16)), "int32"), table_of(), layout="thd"))

@@ -9,9 +9,9 @@ import unittest
 import numpy as np
 import rotary
 from support import inv_freq, refused, rows
-from rotary import _core, _values
+from rotary import _core, makers, scalings
 
-LLAMA3 = rotary.Llama3(factor=8, trained_length=8192)
+LLAMA3 = rotary.scalings.Llama3(factor=8, trained_length=8192)
 
 
 def ulps(a, b):
@@ -24,15 +24,15 @@ class Values(unittest.TestCase):
         rope = rotary.Rope(head_dim=64, pairing="half")
         self.assertEqual(set(json.loads(_core._check_rope(rope))), set(rotary.Rope._fields))
         library = json.loads(_core._scalings())
-        self.assertEqual({words["name"] for words in library}, set(_values._scalings))
+        self.assertEqual({words["name"] for words in library}, set(scalings._scalings))
         for words in library:
-            value = _values._scalings[words["name"]]()
+            value = scalings._scalings[words["name"]]()
             fields = json.loads(json.dumps({field: getattr(value, field) for field in value._fields}))
             self.assertEqual({"name": value.name, **fields}, words)
 
-        self.assertEqual(str(inspect.signature(rotary.Linear)), "(*, factor: 'float' = 1.0) -> 'None'")
+        self.assertEqual(str(inspect.signature(rotary.scalings.Linear)), "(*, factor: 'float' = 1.0) -> 'None'")
         with self.assertRaisesRegex(TypeError, r"Linear.__init__\(\) got an unexpected keyword argument 'base'"):
-            rotary.Linear(base=2)
+            rotary.scalings.Linear(base=2)
 
     def test_frozen_compares_hashes_pickles(self):
         a = rotary.Rope(head_dim=128, base=5e5, pairing="half", scaling=LLAMA3, inv_freq=np.ones(64))
@@ -45,9 +45,9 @@ class Values(unittest.TestCase):
         self.assertEqual(hash(a), hash(b))
         self.assertNotEqual(a, a.replace(base=1e6))
         by_numpy = rotary.Rope(head_dim=np.int64(8), base=np.float32(100), pairing="half",
-                               scaling=rotary.Linear(factor=2))
+                               scaling=rotary.scalings.Linear(factor=2))
         self.assertEqual({type(by_numpy.head_dim), type(by_numpy.base), type(by_numpy.scaling.factor)}, {int, float})
-        self.assertNotEqual(LLAMA3, rotary.Linear(factor=8))
+        self.assertNotEqual(LLAMA3, rotary.scalings.Linear(factor=8))
         with self.assertRaises(AttributeError):
             a.base = 1.0
         with self.assertRaises(AttributeError):
@@ -58,9 +58,9 @@ class Values(unittest.TestCase):
             "PAIRING": lambda: rotary.Rope(head_dim=64, pairing=None),
             "SHAPE": lambda: rotary.Rope(head_dim=64, rotary_dim=65, pairing="half"),
             "SHAPE ": lambda: rotary.Rope(head_dim=2**31 - 2, pairing="half"),
-            "SCALING": lambda: rotary.Rope(head_dim=64, pairing="half", scaling=rotary.Linear(factor=0.5)),
+            "SCALING": lambda: rotary.Rope(head_dim=64, pairing="half", scaling=rotary.scalings.Linear(factor=0.5)),
             "LENGTH": lambda: rotary.frequencies(
-                rotary.Rope(head_dim=64, pairing="half", scaling=rotary.Dynamic(factor=2, trained_length=64))
+                rotary.Rope(head_dim=64, pairing="half", scaling=rotary.scalings.Dynamic(factor=2, trained_length=64))
             ),
         }.items():
             with self.subTest(code):
@@ -81,26 +81,28 @@ class Values(unittest.TestCase):
             refused(self, code, lambda: rotary.Rope(**{"head_dim": 6, "pairing": "half", "phase": [0.0] * 3, **wrong}))
 
     def test_axes(self):
-        self.assertEqual(rotary.sectioned_axes([1, 2, 1]), (0, 1, 1, 2))
-        self.assertEqual(rotary.interleaved_axes([2, 1, 1])[:3], (0, 1, 2))
-        self.assertEqual(len(rotary.ernie_axes([4, 4, 2])), 10)
-        self.assertEqual(rotary.axial(head_dim=8, axes=2, base=100, pairing="half").axis, (0, 0, 1, 1))
+        self.assertEqual(rotary.makers.sectioned_axes([1, 2, 1]), (0, 1, 1, 2))
+        self.assertEqual(rotary.makers.interleaved_axes([2, 1, 1])[:3], (0, 1, 2))
+        self.assertEqual(len(rotary.makers.ernie_axes([4, 4, 2])), 10)
+        self.assertEqual(rotary.makers.axial(head_dim=8, axes=2, base=100, pairing="half").axis, (0, 0, 1, 1))
 
     def test_axes_of_unequal_width(self):
-        rope = rotary.axial(head_dim=130, axes=[(16, 256), 0, 56, (56, 10000, 2)], pairing="interleaved")
+        rope = rotary.makers.axial(head_dim=130, axes=[(16, 256), 0, 56, (56, 10000, 2)], pairing="interleaved")
         self.assertEqual((rope.rotary_dim, rope.axis), (128, (0,) * 8 + (2,) * 28 + (3,) * 28))
-        yarn = rotary.Yarn(factor=4, trained_length=64)
-        axes = rotary.Axis(width=8, scaling=yarn), rotary.Axis(width=8, base=100, scaling=yarn)
-        scaled = rotary.axial(head_dim=16, axes=axes, pairing="half")
+        yarn = rotary.scalings.Yarn(factor=4, trained_length=64)
+        axes = rotary.makers.Axis(width=8, scaling=yarn), rotary.makers.Axis(width=8, base=100, scaling=yarn)
+        scaled = rotary.makers.axial(head_dim=16, axes=axes, pairing="half")
         plain = rotary.Rope(head_dim=8, pairing="half", scaling=yarn)
         self.assertEqual(scaled.attention_factor, rotary.frequencies(plain).attention_factor)
         self.assertEqual((eval_of(scaled), eval_of(axes[1])), (scaled, axes[1]))
         for wrong, words in (((8, 3), "even"), ((8, 10), "at most head_dim = 16"), ((), "[1, 256]")):
-            self.assertIn(words, refused(self, "SHAPE", lambda: rotary.axial(head_dim=16, axes=wrong, pairing="half")))
+            given = {"head_dim": 16, "axes": wrong, "pairing": "half"}
+            self.assertIn(words, refused(self, "SHAPE", lambda: rotary.makers.axial(**given)))
 
 
 def eval_of(value):
-    return eval(repr(value), vars(rotary))  # repr is the expression that makes it
+    names = {**vars(rotary), **vars(scalings), **vars(makers)}
+    return eval(repr(value), names)  # repr is the expression that makes it
 
 
 class TheFrequencies(unittest.TestCase):
@@ -112,7 +114,7 @@ class TheFrequencies(unittest.TestCase):
         self.assertEqual(speeds.inv_freq.tolist(), [speeds.inv_freq[i] for i in range(64)])
 
     def test_length(self):
-        rope = rotary.Rope(head_dim=64, pairing="half", scaling=rotary.Dynamic(factor=2, trained_length=64))
+        rope = rotary.Rope(head_dim=64, pairing="half", scaling=rotary.scalings.Dynamic(factor=2, trained_length=64))
         self.assertEqual(rotary.frequencies(rope, 64), rotary.frequencies(rope, length=10))
         self.assertNotEqual(rotary.frequencies(rope, 65), rotary.frequencies(rope, 64))
         self.assertEqual(rotary.Table(rope, range(65)), rotary.Table(rope, range(65), length=65))
@@ -122,16 +124,16 @@ class TheFrequencies(unittest.TestCase):
 
     def test_by_hand_and_pickle(self):
         words = {"attention_factor": 2.0, "axis": [0, 1, 0, 1], "clockwise": True}
-        speeds = rotary.Frequencies(inv_freq(8), pairing="half", **words)
+        speeds = rotary.makers.Frequencies(inv_freq(8), pairing="half", **words)
         again = pickle.loads(pickle.dumps(speeds))
         self.assertEqual(speeds, again)
         self.assertEqual(hash(speeds), hash(again))
         self.assertEqual((again.axis, again.clockwise, again.attention_factor), ((0, 1, 0, 1), True, 2.0))
         with self.assertRaises(rotary.Error):
-            rotary.Frequencies([1.0], pairing=None)
+            rotary.makers.Frequencies([1.0], pairing=None)
         with self.assertRaises(rotary.Error):
-            rotary.Frequencies([1.0, 0.5], pairing="half", axis=[0])
-        bools = rotary.Frequencies(np.array([True, False]), pairing="half")
+            rotary.makers.Frequencies([1.0, 0.5], pairing="half", axis=[0])
+        bools = rotary.makers.Frequencies(np.array([True, False]), pairing="half")
         self.assertEqual(bools.inv_freq.tolist(), [1.0, 0.0])
 
 
@@ -151,7 +153,7 @@ class TheEquation(unittest.TestCase):
             (2, self.speeds[:, 0], {"head_rows": 2}),
         ):
             rope = rotary.Rope(head_dim=16, pairing="half", inv_freq=given, phase=self.phase[:heads], **words)
-            by_hand = rotary.Frequencies(given, pairing="half", phase=self.phase[:heads], **words)
+            by_hand = rotary.makers.Frequencies(given, pairing="half", phase=self.phase[:heads], **words)
             self.assertEqual(rotary.frequencies(rope).inv_freq.tolist(), by_hand.inv_freq.tolist())
             summed = by_hand.summed_axes
             self.assertEqual((rope.head_rows, by_hand.head_rows, rope.summed_axes), (heads, heads, summed))
@@ -193,13 +195,13 @@ class TheEquation(unittest.TestCase):
             self.assertEqual((alike, rotary.Table(alike, places)), (expected, rotary.Table(expected, places)))
             self.assertEqual((pickle.loads(pickle.dumps(alike)), eval_of(alike)), (alike, alike))
         words = {"pairing": "half", "axis": [0, 1] * 4}
-        alike = rotary.Frequencies(inv_freq(16), phase=self.phase, **words)
-        each = rotary.Frequencies(np.tile(inv_freq(16), (2, 1)), head_rows=2, phase=self.phase, **words)
+        alike = rotary.makers.Frequencies(inv_freq(16), phase=self.phase, **words)
+        each = rotary.makers.Frequencies(np.tile(inv_freq(16), (2, 1)), head_rows=2, phase=self.phase, **words)
         self.assertEqual(alike, each)
         refused(self, "SHAPE", lambda: rotary.Rope(head_dim=18, pairing="half", phase=self.phase))
 
     def test_an_amplitude(self):
-        xpos = rotary.XPos(scale=64, center=10, reciprocal=True)
+        xpos = rotary.scalings.XPos(scale=64, center=10, reciprocal=True)
         rope = rotary.Rope(head_dim=16, pairing="half", xpos=xpos)
         self.assertEqual((eval_of(rope), rotary.frequencies(rope).xpos), (rope, xpos))
         self.assertEqual(pickle.loads(pickle.dumps(rope)), rope)
@@ -216,13 +218,13 @@ class TheEquation(unittest.TestCase):
     def test_refusals(self):
         words = {"pairing": "half"}
         for make, part in (
-            (lambda: rotary.Frequencies(self.speeds, head_rows=3, **words), "head_rows 3"),
-            (lambda: rotary.Frequencies([[1.0, 2.0], [3.0]], **words), "one length"),
-            (lambda: rotary.Frequencies(self.speeds, phase=[1.0], **words), "phase must"),
-            (lambda: rotary.Frequencies([1.0, 2.0], head_rows=0, **words), "at least 1"),
-            (lambda: rotary.Frequencies([1.0, 2.0], summed_axes=-1, **words), "summed_axes 0"),
+            (lambda: rotary.makers.Frequencies(self.speeds, head_rows=3, **words), "head_rows 3"),
+            (lambda: rotary.makers.Frequencies([[1.0, 2.0], [3.0]], **words), "one length"),
+            (lambda: rotary.makers.Frequencies(self.speeds, phase=[1.0], **words), "phase must"),
+            (lambda: rotary.makers.Frequencies([1.0, 2.0], head_rows=0, **words), "at least 1"),
+            (lambda: rotary.makers.Frequencies([1.0, 2.0], summed_axes=-1, **words), "summed_axes 0"),
             (lambda: rotary.Rope(head_dim=18, inv_freq=self.speeds, **words), "9 pairs for each head but got 8"),
-            (lambda: rotary.Table(rotary.Frequencies(self.speeds, **words), [1, 2]), "3 axes"),
+            (lambda: rotary.Table(rotary.makers.Frequencies(self.speeds, **words), [1, 2]), "3 axes"),
         ):
             self.assertIn(part, refused(self, "SHAPE", make))
 
@@ -261,7 +263,7 @@ class TheTable(unittest.TestCase):
         self.assertEqual(rotary.Table(self.rope, [big]).positions.tolist(), [big])
 
     def test_several_axes(self):
-        rope = rotary.Rope(head_dim=64, pairing="half", axis=rotary.sectioned_axes([16, 8, 8]))
+        rope = rotary.Rope(head_dim=64, pairing="half", axis=rotary.makers.sectioned_axes([16, 8, 8]))
         text = rotary.Table(rope, range(5))
         same = rotary.Table(rope, np.stack([np.arange(5)] * 3))
         self.assertEqual(text.cos.tolist(), same.cos.tolist())
@@ -318,7 +320,7 @@ class TheTable(unittest.TestCase):
     def test_damaged_pickles(self):
         """A state that does not fit raises an ordinary error."""
         table = rotary.Table(self.rope, range(5))
-        speeds = rotary.Frequencies([1.0, 0.5], pairing="half", axis=[0, 1])
+        speeds = rotary.makers.Frequencies([1.0, 0.5], pairing="half", axis=[0, 1])
         of_table = {
             0: [b"", b"1", None],
             1: [b""],
@@ -352,27 +354,28 @@ class Between(unittest.TestCase):
     plain = rotary.Rope(head_dim=64, pairing="half")
 
     def test_moves_keys_from_one_rope_and_place_to_another(self):
-        yarn = self.plain.replace(scaling=rotary.Yarn(factor=4, trained_length=512))
+        yarn = self.plain.replace(scaling=rotary.scalings.Yarn(factor=4, trained_length=512))
         for to, factor in ((self.plain, 1.0), (yarn, rotary.frequencies(yarn).attention_factor)):
-            turn = rotary.between(self.plain, range(1000, 1005), rotary.frequencies(to), [3, 4, 5, 6, 70000])
+            turn = rotary.Table.between(self.plain, range(1000, 1005), rotary.frequencies(to), [3, 4, 5, 6, 70000])
             before = np.arange(1000, 1005)[:, None] * rotary.frequencies(self.plain).inv_freq
             after = np.array([3, 4, 5, 6, 70000])[:, None] * rotary.frequencies(to).inv_freq
             self.assertLess(np.abs(turn.cos - factor * np.cos(after - before)).max(), 1e-6)
             self.assertLess(np.abs(turn.sin - factor * np.sin(after - before)).max(), 1e-6)
             self.assertIsNone(turn.positions)
             self.assertEqual(pickle.loads(pickle.dumps(turn)), turn)
-        self.assertEqual(rotary.between(yarn, 7, yarn, 7).cos.tolist(), [[1.0] * 32], "the factor is a ratio")
-        turn = rotary.between(self.plain, np.arange(6).reshape(2, 3), self.plain, [[0] * 3] * 2)
+        self.assertEqual(rotary.Table.between(yarn, 7, yarn, 7).cos.tolist(), [[1.0] * 32], "the factor is a ratio")
+        turn = rotary.Table.between(self.plain, np.arange(6).reshape(2, 3), self.plain, [[0] * 3] * 2)
         self.assertEqual(turn.shape, (2, 3, 32))
 
     def test_dynamic_ropes_take_their_positions_length(self):
-        rope = self.plain.replace(scaling=rotary.Dynamic(factor=2, trained_length=64))
-        turn = rotary.between(rope, [10], rotary.frequencies(rope, 512), [10])
+        rope = self.plain.replace(scaling=rotary.scalings.Dynamic(factor=2, trained_length=64))
+        turn = rotary.Table.between(rope, [10], rotary.frequencies(rope, 512), [10])
         speeds = rotary.frequencies(rope, 512).inv_freq - rotary.frequencies(rope, 11).inv_freq
         self.assertLess(np.abs(turn.sin[0] - np.sin(10 * speeds)).max(), 1e-6)
 
     def test_refusals(self):
-        refused(self, "SHAPE", lambda: rotary.between(self.plain, [1, 2], self.plain, [1, 2, 3]))
-        refused(self, "PAIRING", lambda: rotary.between(self.plain, 1, self.plain.replace(pairing="interleaved"), 2))
+        refused(self, "SHAPE", lambda: rotary.Table.between(self.plain, [1, 2], self.plain, [1, 2, 3]))
+        other = self.plain.replace(pairing="interleaved")
+        refused(self, "PAIRING", lambda: rotary.Table.between(self.plain, 1, other, 2))
         with self.assertRaises(TypeError):
-            rotary.between(self.plain, 1, None, 2)
+            rotary.Table.between(self.plain, 1, None, 2)

@@ -16,7 +16,7 @@ if torch is not None:
     class Model(torch.nn.Module):
         def __init__(self, **words):
             super().__init__()
-            self.rope = rotary.torch.RotaryEmbedding(head_dim=16, pairing="half", layout="bhtd", **words)
+            self.rope = rotary.RotaryEmbedding(head_dim=16, pairing="half", layout="bhtd", **words)
             self.q = torch.nn.Linear(32, 32)
             self.k = torch.nn.Linear(32, 16)
 
@@ -105,11 +105,11 @@ class Compile(unittest.TestCase):
         def family(x):
             y, packed, other = x.clone(), x.clone(), x.clone()
             rotary.rotate_(y, table, layout="bthd")
-            rotary.rotate_qkv_(packed, table, 1, layout="bthd")
+            rotary.rotate_(packed[:, :, :3], table, layout="bthd")
             rotary.rotate_qk_(other, other2 := x * 2, table, layout="bthd", direction="backward")
             out = rotary.rotate(x, table, layout="bthd", out=torch.empty_like(x), first=2)
-            back = rotary.rotate_backward(x, table, layout="bthd")
-            whole = rotary.rotate_qkv(x.double(), table, 1, layout="bthd")
+            back = rotary.rotate(x, table, layout="bthd", direction="backward")
+            whole = rotary.rotate(x.double(), table, layout="bthd")
             scaled = rotary.rotate_qk(x, x, table, layout="bthd", query_scale=torch.arange(1.0, 6))
             return y, packed, other, other2, out, back, whole, *scaled
 
@@ -141,7 +141,7 @@ class Module(unittest.TestCase):
         torch._dynamo.reset()
 
     def test_positions(self):
-        rope = rotary.torch.RotaryEmbedding(head_dim=16, base=500.0, pairing="interleaved")
+        rope = rotary.RotaryEmbedding(head_dim=16, base=500.0, pairing="interleaved")
         q, k = self.q, self.k
 
         def expected(positions):
@@ -163,11 +163,11 @@ class Module(unittest.TestCase):
             self.assertTrue(torch.equal(rope(q, layout="bhtd", **words), got[0]))
 
     def test_ropes(self):
-        several = rotary.Rope(head_dim=16, pairing="half", axis=rotary.sectioned_axes([4, 2, 2]))
+        several = rotary.Rope(head_dim=16, pairing="half", axis=rotary.makers.sectioned_axes([4, 2, 2]))
         ids = torch.arange(30).view(3, 2, 5)
         self.assertTrue(
             torch.equal(
-                rotary.torch.RotaryEmbedding(several)(self.q, positions=ids, layout="bhtd"),
+                rotary.RotaryEmbedding(several)(self.q, positions=ids, layout="bhtd"),
                 rotary.rotate(self.q, rotary.Table(several, ids.numpy()), layout="bhtd"),
             )
         )
@@ -176,14 +176,14 @@ class Module(unittest.TestCase):
         speeds = rotary.frequencies(entry.rope)
         expected = rotary.rotate(self.q, rotary.Table(entry.rope, range(5)), layout="bhtd")
         for source in (entry, entry.rope, speeds):
-            rope = rotary.torch.RotaryEmbedding(source, layout="bhtd")
+            rope = rotary.RotaryEmbedding(source, layout="bhtd")
             self.assertTrue(torch.equal(rope(self.q), expected))
             run, _ = compiled(rope)
             self.assertTrue(torch.equal(run(self.q), expected))
 
     def test_a_rope_of_one_axis_takes_its_own_of_all(self):
         second = rotary.config({"_class_name": "AllegroTransformer3DModel"})[1]
-        module, places = rotary.torch.RotaryEmbedding(second, layout="bhtd"), torch.arange(15).reshape(3, 5) % 7
+        module, places = rotary.RotaryEmbedding(second, layout="bhtd"), torch.arange(15).reshape(3, 5) % 7
         q = torch.randn(1, 2, 5, 96)
         expected = rotary.rotate(q, second.table(places), layout="bhtd", first=second.first)
         self.assertTrue(torch.equal(module(q, positions=places), expected))
@@ -191,14 +191,14 @@ class Module(unittest.TestCase):
         torch.testing.assert_close(compiled, expected, rtol=0, atol=1e-6)
 
     def test_keys_take_the_inverse_of_xpos(self):
-        scaled = rotary.Rope(head_dim=16, pairing="half", xpos=rotary.XPos(scale=8, center=2))
-        inverse = rotary.Rope(head_dim=16, pairing="half", xpos=rotary.XPos(scale=8, center=2, reciprocal=True))
+        scaled = rotary.Rope(head_dim=16, pairing="half", xpos=rotary.scalings.XPos(scale=8, center=2))
+        inverse = scaled.replace(xpos=rotary.scalings.XPos(scale=8, center=2, reciprocal=True))
         k = torch.randn(2, 1, 5, 16)
         by_hand = [rotary.rotate(x, rotary.Table(of, range(3, 8)), layout="bhtd")
                    for x, of in ((self.q, scaled), (k, inverse))]  # fmt: skip
         self.assertFalse(torch.equal(by_hand[1], rotary.rotate(k, rotary.Table(scaled, range(3, 8)), layout="bhtd")))
         for source in (scaled, rotary.frequencies(scaled)):
-            rope = rotary.torch.RotaryEmbedding(source, layout="bhtd")
+            rope = rotary.RotaryEmbedding(source, layout="bhtd")
             run, _ = compiled(rope)
             for turned in (rope(self.q, k, offset=3), run(self.q, k, offset=3)):
                 self.assertTrue(all(map(torch.equal, turned, by_hand)))
@@ -210,8 +210,8 @@ class Module(unittest.TestCase):
             turn(self.q, k, torch.arange(5))
 
     def test_dynamic_scaling_takes_the_length_of_the_call(self):
-        scaled = rotary.Rope(head_dim=16, pairing="half", scaling=rotary.Dynamic(factor=4, trained_length=4))
-        rope = rotary.torch.RotaryEmbedding(scaled, layout="bhtd")
+        scaled = rotary.Rope(head_dim=16, pairing="half", scaling=rotary.scalings.Dynamic(factor=4, trained_length=4))
+        rope = rotary.RotaryEmbedding(scaled, layout="bhtd")
         run, _ = compiled(rope)
         for offset in (0, 30):
             expected = rotary.rotate(self.q, rotary.Table(scaled, range(offset, offset + 5)), layout="bhtd")
@@ -222,7 +222,7 @@ class Module(unittest.TestCase):
         self.assertTrue(torch.equal(run(self.q, length=99), expected))
 
     def test_compile_with_dynamic_tokens(self):
-        rope = rotary.torch.RotaryEmbedding(head_dim=16, pairing="half", layout="bhtd")
+        rope = rotary.RotaryEmbedding(head_dim=16, pairing="half", layout="bhtd")
         run, counter = compiled(rope, "inductor")
         for tokens in (5, 7, 9, 12):
             q, k = torch.randn(2, 4, tokens, 16), torch.randn(2, 1, tokens, 16)
@@ -235,7 +235,7 @@ class Module(unittest.TestCase):
         self.assertLessEqual(counter.frame_count, 2)
 
     def test_nothing_can_be_harmed(self):
-        rope = rotary.torch.RotaryEmbedding(head_dim=16, pairing="half", layout="bhtd")
+        rope = rotary.RotaryEmbedding(head_dim=16, pairing="half", layout="bhtd")
         expected = rope(self.q, offset=1000)
         self.assertEqual((list(rope.parameters()), list(rope.buffers()), dict(rope.state_dict())), ([], [], {}))
         with torch.device("meta"):
@@ -258,7 +258,7 @@ class Module(unittest.TestCase):
         self.assertTrue(torch.equal(model(x), copy.deepcopy(model)(x)))
 
     def test_precision_of_the_table_is_not_that_of_the_model(self):
-        rope = rotary.torch.RotaryEmbedding(head_dim=16, pairing="half", layout="bhtd").to(torch.bfloat16)
+        rope = rotary.RotaryEmbedding(head_dim=16, pairing="half", layout="bhtd").to(torch.bfloat16)
         table = rotary.Table(rotary.Rope(head_dim=16, pairing="half"), range(131000, 131005))
         for dtype in (torch.bfloat16, torch.float16):
             q = self.q.to(dtype)
@@ -287,19 +287,19 @@ class Module(unittest.TestCase):
             torch.testing.assert_close(torch.autograd.grad(loaded(y).pow(2).sum(), y)[0], expected)
 
     def test_errors(self):
-        rope = rotary.torch.RotaryEmbedding(head_dim=16, pairing="half")
+        rope = rotary.RotaryEmbedding(head_dim=16, pairing="half")
         for code, make in (
-            ("PAIRING", lambda: rotary.torch.RotaryEmbedding(head_dim=16, pairing=None)),
+            ("PAIRING", lambda: rotary.RotaryEmbedding(head_dim=16, pairing=None)),
             ("SHAPE", lambda: rope(self.q, self.k)),
             ("SHAPE", lambda: rope(self.q, positions=[1, 2], layout="bhtd")),
             ("VALUE", lambda: rope(self.q, positions=range(5), offset=3, layout="bhtd")),
-            ("VALUE", lambda: rotary.torch.RotaryEmbedding(head_dim=16, pairing="half", angles="near")),
+            ("VALUE", lambda: rotary.RotaryEmbedding(head_dim=16, pairing="half", angles="near")),
         ):
             refused(self, code, make)
         for wrong in (
-            lambda: rotary.torch.RotaryEmbedding(),
-            lambda: rotary.torch.RotaryEmbedding(rotary.Rope(head_dim=16, pairing="half"), head_dim=16),
-            lambda: rotary.torch.RotaryEmbedding("llama"),
+            lambda: rotary.RotaryEmbedding(),
+            lambda: rotary.RotaryEmbedding(rotary.Rope(head_dim=16, pairing="half"), head_dim=16),
+            lambda: rotary.RotaryEmbedding(64),
         ):
             with self.assertRaises(TypeError):
                 wrong()

@@ -34,7 +34,7 @@ class Gradients(unittest.TestCase):
             return rotary.rotate_qk(q, k, table, layout="bthd", query_scale=scale)
 
         def packed(qkv, cos, sin):
-            return rotary.rotate_qkv(qkv, rotary.from_rows(cos, sin, pairing="half"), 1, layout="bthd")
+            return torch.ops.rotary.rotate(qkv, cos, sin, "half", "bthd", 0, False, 1)
 
         for rotate, *given in (
             *((of_rows(pairing, "bthd"), (2, 3, 2, 6), *[(3, 2)] * 2) for pairing in PAIRINGS),
@@ -70,7 +70,7 @@ class Gradients(unittest.TestCase):
         grad = torch.randn_like(got[1])
         d_q, d_k = torch.autograd.grad(got[1], (q, k), grad, allow_unused=True)
         self.assertIsNone(d_q)
-        self.assertTrue(torch.equal(d_k, rotary.rotate_backward(grad, table, layout="bthd")))
+        self.assertTrue(torch.equal(d_k, rotary.rotate(grad, table, layout="bthd", direction="backward")))
 
 
 @needs_torch

@@ -22,7 +22,7 @@ def seeded(seed=0):
 @needs_torch
 class Learned(unittest.TestCase):
     def test_rows_and_rotation_are_those_of_a_table(self):
-        rope = rotary.torch.RotaryEmbedding(**WORDS, generator=seeded())
+        rope = rotary.RotaryEmbedding(**WORDS, generator=seeded())
         table = rotary.Table(rope.rope, GRID)
         q, k = torch.randn(2, 4, 12, 16), torch.randn(2, 2, 12, 16)
         got, exact = rope(q, k, GRID), rotary.rotate_qk(q, k, table, layout="bhtd")
@@ -35,7 +35,7 @@ class Learned(unittest.TestCase):
         self.assertEqual((wide.head_rows, wide.cos.dtype), (2, torch.float64))
 
     def test_gradients(self):
-        rope = rotary.torch.RotaryEmbedding(**{**WORDS, "head_dim": 8}, phase=True, generator=seeded()).double()
+        rope = rotary.RotaryEmbedding(**{**WORDS, "head_dim": 8}, phase=True, generator=seeded()).double()
         given = [torch.randn(1, heads, 3, 10, dtype=torch.float64, requires_grad=True) for heads in (4, 2)]
         places = torch.tensor([[0, 1, -2], [0.5, 3, 1]])
 
@@ -45,9 +45,9 @@ class Learned(unittest.TestCase):
         self.assertTrue(torch.autograd.gradcheck(f, (*given, rope.inv_freq, rope.phase)))
 
     def test_learns_known_directions(self):
-        known = rotary.torch.RotaryEmbedding(**WORDS, generator=seeded(1))
+        known = rotary.RotaryEmbedding(**WORDS, generator=seeded(1))
         torch.manual_seed(0)
-        rope = rotary.torch.RotaryEmbedding(rotary.frequencies(known.rope), learned="mixed", layout="bhtd")
+        rope = rotary.RotaryEmbedding(rotary.frequencies(known.rope), learned="mixed", layout="bhtd")
         with torch.no_grad():
             rope.inv_freq += 0.1 * torch.randn(2, 2, 8)
         before, step = (rope.inv_freq - known.inv_freq).abs().max().item(), torch.optim.Adam(rope.parameters(), 0.02)
@@ -60,11 +60,11 @@ class Learned(unittest.TestCase):
         self.assertLess((rope.inv_freq - known.inv_freq).abs().max().item(), before / 10)
 
     def test_state_and_meta(self):
-        rope = rotary.torch.RotaryEmbedding(**WORDS, phase=True, generator=seeded())
+        rope = rotary.RotaryEmbedding(**WORDS, phase=True, generator=seeded())
         shapes = {name: list(x.shape) for name, x in rope.state_dict().items()}
         self.assertEqual(shapes, {"inv_freq": [2, 2, 8], "phase": [2, 8]})
         with torch.device("meta"):
-            other = rotary.torch.RotaryEmbedding(**WORDS, phase=True, generator=seeded())
+            other = rotary.RotaryEmbedding(**WORDS, phase=True, generator=seeded())
         self.assertTrue(other.inv_freq.is_meta)
         other.to_empty(device="cpu").reset_parameters()
         self.assertTrue(torch.equal(other.inv_freq, rope.inv_freq) and torch.equal(other.phase, rope.phase))
@@ -75,24 +75,24 @@ class Learned(unittest.TestCase):
         self.assertFalse(list(rope.buffers()))
 
     def test_refusals(self):
-        rope = rotary.torch.RotaryEmbedding(**WORDS)
+        rope = rotary.RotaryEmbedding(**WORDS)
         x = torch.randn(1, 2, 12, 16)
         self.assertIn("[axes, tokens]", refused(self, "SHAPE", lambda: rope(x)))
         odd = WORDS | {"head_dim": 18}
-        self.assertIn("multiple of 4", refused(self, "SHAPE", lambda: rotary.torch.RotaryEmbedding(**odd)))
+        self.assertIn("multiple of 4", refused(self, "SHAPE", lambda: rotary.RotaryEmbedding(**odd)))
         plain = rotary.Rope(head_dim=16, pairing="half")
-        self.assertIn("inv_freq", refused(self, "SHAPE", lambda: rotary.torch.RotaryEmbedding(plain, learned="mixed")))
-        refused(self, "VALUE", lambda: rotary.torch.RotaryEmbedding(plain, learned="mixes"))
+        self.assertIn("inv_freq", refused(self, "SHAPE", lambda: rotary.RotaryEmbedding(plain, learned="mixed")))
+        refused(self, "VALUE", lambda: rotary.RotaryEmbedding(plain, learned="mixes"))
         with self.assertRaisesRegex(TypeError, r"^RotaryEmbedding\(learned='mixed'\) takes .* heads= .* got head_dim"):
-            rotary.torch.RotaryEmbedding(head_dim=16, pairing="half", learned="mixed")
-        scaled = {"head_dim": 16, "heads": 2, "pairing": "half", "scaling": rotary.Linear(factor=2)}
-        refused(self, "SCALING", lambda: rotary.torch.RotaryEmbedding(**scaled, learned="mixed"))
+            rotary.RotaryEmbedding(head_dim=16, pairing="half", learned="mixed")
+        scaled = {"head_dim": 16, "heads": 2, "pairing": "half", "scaling": rotary.scalings.Linear(factor=2)}
+        refused(self, "SCALING", lambda: rotary.RotaryEmbedding(**scaled, learned="mixed"))
 
     @unittest.skipIf(timm is None, "timm is not installed")
     def test_timms_module(self):
         torch.manual_seed(5)
         theirs = timm.RotaryEmbeddingMixed(dim=32, depth=1, num_heads=2, feat_shape=[3, 4])
-        ours = rotary.torch.RotaryEmbedding(**WORDS, generator=seeded(5))
+        ours = rotary.RotaryEmbedding(**WORDS, generator=seeded(5))
         drawn = theirs.freqs.detach()[:, 0].transpose(0, 1)
         torch.testing.assert_close(drawn, ours.inv_freq.detach(), rtol=0, atol=1e-6)
         ours.inv_freq.data.copy_(drawn)

@@ -21,7 +21,7 @@ WIDTH = HEADS * HEAD_DIM
 class Attention(torch.nn.Module):
     def __init__(self):
         super().__init__()
-        self.rope = rotary.torch.RotaryEmbedding(head_dim=HEAD_DIM, base=10000, pairing="half", layout="bhtd")
+        self.rope = rotary.RotaryEmbedding(head_dim=HEAD_DIM, base=10000, pairing="half", layout="bhtd")
         self.qkv = torch.nn.Linear(WIDTH, 3 * WIDTH, bias=False)
         self.out = torch.nn.Linear(WIDTH, WIDTH, bias=False)
 

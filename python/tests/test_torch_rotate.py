@@ -72,7 +72,7 @@ class Errors(unittest.TestCase):
         for q, k in ((heads, heads.numpy()), (heads.numpy(), heads)):
             with self.assertRaises(TypeError):
                 rotary.rotate_qk(q, k, table, layout="bthd")
-        rope = rotary.torch.RotaryEmbedding(head_dim=16, pairing="half", layout="bthd")
+        rope = rotary.RotaryEmbedding(head_dim=16, pairing="half", layout="bthd")
         for dtype in (torch.float16, torch.bfloat16):
             refused(self, "DTYPE", lambda: rope(heads, positions=torch.arange(1000, 1005).to(dtype)))
         c, s = rows_of(table)

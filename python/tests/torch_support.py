@@ -15,7 +15,6 @@ except ImportError:
     torch = Seen = None
 
 if torch is not None:
-    from rotary._torch import entry
     from torch.utils._python_dispatch import TorchDispatchMode
 
     class Seen(TorchDispatchMode):
@@ -70,14 +69,15 @@ def turned(x, table, layout, **words):
 
 @contextlib.contextmanager
 def straight_calls():
-    """Lists the calls that go to the C++ part without an op."""
+    """Lists the calls that the C++ part does without an op."""
     calls = []
 
     def counted(name, *arguments):
-        calls.append(name)
-        return getattr(rotary._core, name)(*arguments)
+        done = getattr(rotary._core, name)(*arguments)
+        calls.extend([name] if done is not None else [])
+        return done
 
     names = "rotate", "rotate_qk"
     core = types.SimpleNamespace(**{name: functools.partial(counted, name) for name in names})
-    with mock.patch.object(entry, "_core", core):
+    with mock.patch.object(rotary._rotating, "_core", core):
         yield calls

@@ -1,8 +1,7 @@
 # mypy: disable-error-code="import-not-found,attr-defined,no-any-return,no-untyped-call,no-untyped-def,misc,untyped-decorator"
-"""rotary.rotate and its family on torch's tensors.
+"""rotary.rotate and its family on tensors of torch whose memory alone is not enough for the C++ part.
 
-Plain tensors on the CPU without a recorded gradient go straight to the C++ part, which reads their memory. If their
-memory alone is not enough, because a mode, a transform or a subclass takes part, the call goes to the ops.
+A gradient, a mode, a transform or a subclass takes part, the tensors are on another device, or torch.compile traces.
 """
 
 from __future__ import annotations
@@ -14,46 +13,13 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from .. import _core
 from .._tables import Table, refuse_xpos
 from .._words import check_layout, check_word, fail
 from . import ops, plain
-from .plain import TYPES, How, check, check_scale, is_plain, is_quiet
+from .plain import TYPES, How, check, check_heads, check_scale, is_plain, is_quiet
 from .tables import TensorTable, rows_beside
 
-_Error = _core.Error
-_records = torch.is_grad_enabled
 _is_compiling = torch.compiler.is_dynamo_compiling
-
-
-def _goes_straight(table: Any, *tensors: Any) -> bool:
-    if not is_quiet():
-        return False
-    for x in tensors:
-        if not is_plain(x) or x.dtype is torch.float64:
-            return False
-    if type(table) is not Table:
-        if type(table) is not TensorTable or not _has_plain_rows(table):
-            return False
-        tensors += (table._torch_cos, table._torch_sin)
-    if _records():
-        for x in tensors:
-            if x.requires_grad:
-                return False
-    return True
-
-
-def _has_plain_rows(table: TensorTable) -> bool:
-    cos, sin, checked = table._torch_cos, table._torch_sin, table._checked
-    if checked is None or checked[0] is not cos or checked[1] is not sin:
-        if not is_plain(cos) or not is_plain(sin):
-            return False
-        table._checked = cos, sin
-    return True
-
-
-def _lie_side_by_side(*tensors: Any) -> bool:
-    return all(not isinstance(x, Tensor) or ops.lies_side_by_side(x) for x in tensors)
 
 
 def _overlap(a: Tensor, b: Tensor) -> bool:
@@ -64,13 +30,6 @@ def _overlap(a: Tensor, b: Tensor) -> bool:
     marks = torch.zeros(memory.nbytes() // a.element_size(), dtype=torch.bool)
     marks.as_strided(a.shape, a.stride(), a.storage_offset()).fill_(True)
     return bool(marks.as_strided(b.shape, b.stride(), b.storage_offset()).any())
-
-
-def _written(out: Tensor) -> Tensor:
-    """Tells autograd, which may have saved the tensor for its backward, that it was written to."""
-    if not out.is_inference():
-        torch.autograd.graph.increment_version(out)
-    return out
 
 
 # ---- by an op, or by torch's own ops ----
@@ -89,11 +48,10 @@ def _rows(operation: str, table: Any, x: Any) -> tuple[Tensor, Tensor]:
     return rows_beside(table, x)
 
 
-def _how(operation: str, table: Any, layout: Any, first: Any, direction: Any, stores: Any, kv_heads: int = -1) -> How:
-    check_layout(operation, layout)
+def _how(operation: str, table: Any, layout: Any, first: Any, direction: Any) -> How:
+    layout = check_layout(operation, layout)
     check_word(operation, "direction", direction)
-    check_word(operation, "stores", stores)
-    return How(table.pairing, layout, first, direction == "backward", kv_heads)
+    return How(table.pairing, layout, first, direction == "backward")
 
 
 def _is_fused(x: Tensor, layout: str) -> bool:
@@ -118,13 +76,32 @@ def _by_op(operation: str, tensors: tuple[Any, ...], table: Any, *words: Any, sc
     for x in tensors:
         if not isinstance(x, Tensor):
             raise TypeError(f"[{operation}] an array must be a tensor as the others are but got {type(x).__name__}")
+    how = _how(operation, table, *words)
+    extra = tensors[0].dim() - len(how.layout) if how.layout[0] == "b" else 0
+    if extra > 0:  # several dimensions of the batch
+        sizes = tensors[0].shape[: extra + 1]
+        tensors = tuple(x.flatten(0, extra) if x.shape[: extra + 1] == sizes else x for x in tensors)
     cos, sin = _rows(operation, table, tensors[0])
     if len(tensors) == 2:
         refuse_xpos(operation, table)
-    how = _how(operation, table, *words)
     if scale is not None:
-        return _by_scaled_rows(operation, tensors, cos, sin, how, scale)
-    return _turned(operation, tensors, cos, sin, how)
+        results = _by_scaled_rows(operation, tensors, cos, sin, how, scale)
+    else:
+        results = _turned(operation, tensors, cos, sin, how)
+    return tuple(y.unflatten(0, sizes) for y in results) if extra > 0 else results
+
+
+def turned(
+    q: Tensor, k: Tensor, cos: Tensor, sin: Tensor, pairing: str, layout: str, first: int
+) -> tuple[Tensor, ...]:
+    """Rotates in a graph by rows that torch's operations have made for q. A graph checks what each function here reads
+    in every call, so that this one is quicker at one token than rotary.rotate_qk.
+    """
+    if not _is_fused(q, layout):
+        return ops.rotate_qk(q, k, cos, sin, pairing, layout, first, False)
+    how = How(pairing, layout, first, False, -1)
+    check_heads("rotate_qk", (q, k), cos, sin, how)
+    return plain.rotated(q, cos, sin, how, True), plain.rotated(k, cos, sin, how, True)
 
 
 def _turned(operation: str, tensors: tuple[Any, ...], cos: Tensor, sin: Tensor, how: How) -> tuple[Tensor, ...]:
@@ -217,50 +194,20 @@ def _placements(tensors: int, *inputs: Any) -> list[tuple[list[Any], list[Any]]]
 # ---- the functions that rotary._rotating calls; out may be the tensor that is rotated ----
 
 
-def rotate(
-    operation: str, x: Any, table: Any, layout: Any, out: Any, first: Any, direction: Any, stores: Any, kv_heads: Any
-) -> Any:
-    """Rotates one tensor by the named operation. kv_heads: the number of heads of k, for rotate_qkv and rotate_qkv_."""
-    new = out is None
-    if not _is_compiling() and (_goes_straight(table, x) if new or out is x else _goes_straight(table, x, out)):
-        try:
-            y = _core.rotate(operation, x, table, layout, out, first, direction, stores, kv_heads)
-        except _Error:
-            if _lie_side_by_side(x, out):
-                raise
-        else:
-            return y if new else _written(out)
-    packed: tuple[Any, ...] = ()
-    if operation.startswith("rotate_qkv"):
-        if kv_heads < 0:
-            fail("SHAPE", operation, f"kv_heads must not be negative but got {kv_heads}")
-        packed = (kv_heads,)
-    (y,) = _by_op(operation, (x,), table, layout, first, direction, stores, *packed)
-    return y if new else _into(operation, x, out, y)
+def rotate(operation: str, x: Any, table: Any, layout: Any, out: Any, first: Any, direction: Any) -> Any:
+    """Rotates one tensor by the named operation."""
+    (y,) = _by_op(operation, (x,), table, layout, first, direction)
+    return y if out is None else _into(operation, x, out, y)
 
 
 def rotate_qk(
-    operation: str, q: Any, k: Any, table: Any, layout: Any, q_out: Any, k_out: Any,
-    first: Any, direction: Any, stores: Any, scale: Any = None,
+    operation: str, q: Any, k: Any, table: Any, layout: Any, q_out: Any, k_out: Any, first: Any, direction: Any,
+    scale: Any = None,
 ) -> Any:  # fmt: skip
-    new = q_out is None
-    outs: tuple[Any, ...] = () if new or (q_out is q and k_out is k) else (q_out, k_out)
-    if isinstance(scale, Tensor):
-        outs += (scale,)
-    if not _is_compiling() and _goes_straight(table, q, k, *outs):
-        try:
-            pair: tuple[Any, ...] = _core.rotate_qk(
-                operation, q, k, table, layout, q_out, k_out, first, direction, stores, scale
-            )
-        except _Error:
-            if _lie_side_by_side(q, k, *outs):
-                raise
-        else:
-            return pair if new else (_written(q_out), _written(k_out))
     if operation == "rotate_qk_":
         if q is k:
             fail("ALIAS", operation, "q and k must be apart but got one tensor: use rotary.rotate_")
         if not _is_compiling() and is_quiet() and is_plain(q) and is_plain(k) and _overlap(q, k):
             fail("ALIAS", operation, "what is written to q must not overlap k but their elements overlap")
-    pair = _by_op(operation, (q, k), table, layout, first, direction, stores, scale=scale)
-    return pair if new else (_into(operation, q, q_out, pair[0]), _into(operation, k, k_out, pair[1]))
+    pair = _by_op(operation, (q, k), table, layout, first, direction, scale=scale)
+    return pair if q_out is None else (_into(operation, q, q_out, pair[0]), _into(operation, k, k_out, pair[1]))

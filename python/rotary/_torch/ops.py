@@ -119,7 +119,7 @@ def _turned(tensors: Sequence[Tensor], cos: Tensor, sin: Tensor, how: How) -> tu
     if on_cuda:
         _rotate_on_cuda(cos, sin, how, tensors, outs)
         return outs
-    words = how.first, "backward" if how.backward else "forward", "automatic"
+    words = how.first, "backward" if how.backward else "forward"
     table = cos, sin, how.pairing, ""
     if len(tensors) == 2:
         return _core.rotate_qk(operation, *tensors, table, how.layout, *outs, *words, None)

@@ -9,15 +9,22 @@ import functools
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal
+from typing import Any, Literal, NoReturn
 
 import torch
 from torch import Tensor
 from torch.nn import Module
 
 from .. import _config, _core
-from .._config import ModelRope, Ropes, refuse
+from .._config import ModelRope, Ropes
+from .._words import fail
 from .rows import RowMaker
+
+
+
+def refuse(code: str, rule: str, got: str, hint: str = "") -> NoReturn:
+    fail(code, "patch", f"{rule} but {got}{': ' if hint else ''}{hint}")
+
 
 # The forms in which a table keeps cos and sin of pairs 0 and 1: [c0 c1 c0 c1], [c0 c0 c1 c1], [c0 c1], and c + i s.
 Rows = Literal["halves", "neighbours", "single", "complex"]
@@ -131,7 +138,7 @@ def patch(model: Any, tables: str) -> Report:
         refuse("VALUE", 'tables must be "model" or "exact"', f"got {tables!r}")
     exact = tables == "exact"
     try:
-        ropes = _config.config(model.config)
+        ropes = _config.config(model)
     except _core.Error as error:
         refuse(error.code, "the config must be one that rotary.config reads", str(error))
     agreed, unread = _compared(model, ropes, exact)

@@ -70,6 +70,19 @@ def can_be_read(*tensors: Tensor) -> bool:
     return not torch.compiler.is_dynamo_compiling() and is_quiet() and all(map(is_plain, tensors))
 
 
+def _written(out: Tensor) -> None:
+    if not out.is_inference():
+        torch.autograd.graph.increment_version(out)
+
+
+def for_core() -> tuple[Any, ...]:
+    """The facts by which _core decides the same (class Torch of src/rotate.cpp)."""
+    return (
+        *TYPES, _included, _number, _NO_MODES, _function_modes, _forward_ad, _profiled, _keys, _PLAIN,
+        torch.is_grad_enabled, _written,
+    )  # fmt: skip
+
+
 # ---- arguments and shapes ----
 
 
@@ -113,10 +126,6 @@ def _members(x: Tensor, pairs: int, first: int, interleaved: bool) -> tuple[Tens
     return block[..., :pairs], block[..., pairs:]
 
 
-def _joined(a: Tensor, b: Tensor, interleaved: bool) -> Tensor:
-    return torch.stack((a, b), -1).flatten(-2) if interleaved else torch.cat((a, b), -1)
-
-
 def parts_of_heads(x: Tensor, how: How) -> list[int]:
     """The numbers of heads of x that rotate."""
     return _words.parts_of_heads(how.layout, x.shape, how.kv_heads)
@@ -158,15 +167,16 @@ def rotated(x: Tensor, cos: Tensor, sin: Tensor, how: How, keeps: bool = True) -
     c, s = _spread(cos, how, x), _spread(sin, how, x)
     if how.backward:
         s = -s
-    heads, pairs, (reads, writes) = turning(x, how), c.shape[-1], how.interleaves()
+    heads, pairs, (reads, writes) = x if how.kv_heads < 0 else turning(x, how), c.shape[-1], how.interleaves()
     a, b = _members(heads, pairs, how.first, reads)
-    block = _joined(a * c - b * s, b * c + a * s, writes).to(x.dtype)
-    rest = [heads[..., : how.first], heads[..., how.first + 2 * pairs :]]
+    two = (a * c - b * s).to(x.dtype), (b * c + a * s).to(x.dtype)
+    block = torch.stack(two, -1).flatten(-2) if writes else torch.cat(two, -1)
+    parts = [heads[..., : how.first], heads[..., how.first + 2 * pairs :]] if heads.shape[-1] > 2 * pairs else []
     at = how.layout.index("h") if how.kv_heads > 0 else -1
     others = [x.narrow(at, heads.shape[at], how.kv_heads)] if how.kv_heads > 0 else []
     if not keeps:
-        rest, others = ([torch.zeros_like(one) for one in ones] for ones in (rest, others))
-    turned = torch.cat((rest[0], block, rest[1]), -1)
+        parts, others = ([torch.zeros_like(one) for one in ones] for ones in (parts, others))
+    turned = torch.cat((parts[0], block, parts[1]), -1) if parts else block
     return torch.cat((turned, *others), at) if others else turned
 
 
@@ -200,22 +210,30 @@ def gradients_of_rows(x: Tensor, grad: Tensor, cos: Tensor, sin: Tensor, how: Ho
 
 # ---- checks ----
 
-_FLOATS = (torch.float32, torch.float16, torch.bfloat16, torch.float64)
-
 
 def check_rows(operation: str, cos: Tensor, sin: Tensor) -> None:
-    if not (cos.dtype in _FLOATS and sin.dtype in _FLOATS):
-        wrong = sin if cos.dtype in _FLOATS else cos
-        fail("DTYPE", operation, f"cos and sin must hold floats but got {wrong.dtype}")
+    for rows in (cos, sin):
+        if not _is_float(rows):
+            fail("DTYPE", operation, f"cos and sin must hold floats but got {rows.dtype}")
     _words.check_rows(operation, cos.shape, sin.shape)
+
+
+def _is_float(x: Tensor) -> bool:
+    return x.dtype.is_floating_point and x.dtype.itemsize > 1
 
 
 def check(operation: str, tensors: Sequence[Tensor], cos: Tensor, sin: Tensor, how: How) -> None:
     check_layout(operation, how.layout)
     check_pairing(operation, how.pairing)
     check_rows(operation, cos, sin)
-    for name, x in zip("x" if len(tensors) == 1 else "qk", tensors):
-        if x.dtype not in _FLOATS:
+    check_heads(operation, tensors, cos, sin, how)
+
+
+def check_heads(operation: str, tensors: Sequence[Tensor], cos: Tensor, sin: Tensor, how: How) -> None:
+    """Checks the tensors beside their rows, which must have been checked."""
+    for x in tensors:
+        name = "x" if len(tensors) == 1 else "q" if x is tensors[0] else "k"
+        if not x.dtype.is_floating_point or x.dtype.itemsize < 2:
             fail("DTYPE", operation, f"{name} must be float32, float16, bfloat16 or float64 but got {x.dtype}")
         if not x.device == cos.device == sin.device:
             rule = f"{name}, cos and sin must be on one device"
@@ -225,7 +243,7 @@ def check(operation: str, tensors: Sequence[Tensor], cos: Tensor, sin: Tensor, h
 
 def check_scale(operation: str, q: Tensor, scale: Tensor, how: How) -> None:
     """Refuses a query_scale that does not fit q. The shape of q must have been checked."""
-    if scale.dtype not in _FLOATS:
+    if not _is_float(scale):
         fail("DTYPE", operation, f"query_scale must hold floats but got {scale.dtype}")
     _words.check_scale(operation, q.shape, scale.shape, how.layout)
     if can_be_read(scale) and not bool(scale.isfinite().all()):

@@ -18,10 +18,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from .. import _core
 from .._tables import Frequencies, Table, frequencies
-from .._values import Dynamic, LongRope, Rope
-from .._words import fail
+from .._rope import Rope
+from .._words import Angles, Rounding, fail
+from ..scalings import Dynamic, LongRope
 from .plain import is_plain, is_quiet
 from .tables import TensorTable
 
@@ -64,6 +64,14 @@ def _added(a: Tensor, b: Tensor) -> tuple[Tensor, Tensor]:
     return total, (a - (total - of_b)) + (b - of_b)
 
 
+def _product(place: Tensor, parts: Tensor) -> tuple[Tensor, Tensor]:
+    """The rounded product of a position and a frequency, and its error. A product 0 keeps the sign of its sine."""
+    high, middle, low = (place * part for part in parts)
+    upper = high + middle
+    angle = upper + low
+    return angle, ((high - upper) + middle) + ((upper - angle) + low)
+
+
 def _rounded(x: Tensor, rounding: str) -> Tensor:
     """float64 rounded once to the values of float16 or bfloat16."""
     drop = {"f16": 42, "bf16": 45}[rounding]
@@ -76,7 +84,7 @@ def _rounded(x: Tensor, rounding: str) -> Tensor:
 
 
 class _Growth:
-    """The frequencies of Dynamic scaling, whose base grows with the length."""
+    """The frequencies of Dynamic scaling, whose base grows with the length. They have one axis, or those of `near`."""
 
     def __init__(self, rope: Rope, scaling: Dynamic, speeds: Frequencies) -> None:
         index, r = rope.index or range(speeds._pairs), rope.exponent_dim or rope.rotary_dim
@@ -87,21 +95,80 @@ class _Growth:
         self._multiplier = array("d", rope.multiplier or [1.0] * speeds._pairs).tobytes()
         self._speeds = speeds._inv_freq
 
-    def exact(self, length: Tensor, device: torch.device) -> Tensor:
-        """float64 [3, pairs], whose sum is the frequencies."""
+    def at(self, length: Tensor, near: Tensor, factor: float, narrow: bool) -> tuple[Tensor, Any]:
+        """The parts of the frequencies, in the form of `near`, those up to the trained length; and the factor."""
+        parts = (self._narrow if narrow else self._exact)(length, near.device)
+        return torch.where(near.sum(1, keepdim=True) != 0, parts, 0.0), factor  # 0 for pairs of another axis
+
+    def _exact(self, length: Tensor, device: torch.device) -> Tensor:
         growth = 1 + self._factor * (length.clamp(min=self._trained) - self._trained) / self._trained
         whole = _constant(self._speeds, device) * growth ** -_constant(self._powers, device)
         first = _cut(whole)
         second = _cut(whole - first)
         return torch.stack((first, second, whole - first - second))
 
-    def narrow(self, length: Tensor, device: torch.device) -> Tensor:
-        """[1, pairs] by the steps of frameworks, each rounded to float32."""
+    def _narrow(self, length: Tensor, device: torch.device) -> Tensor:
+        """By the steps of frameworks, each rounded to float32."""
         stretch = (self._factor * length.float() / self._trained - (self._factor - 1)).double()
         growth = torch.where(length > self._trained, stretch, 1.0) ** self._power
         base = self._base * growth.float()
         period = (base.double() ** _constant(self._narrow_exponents, device)).float()
-        return (1 / period * _constant(self._multiplier, device).float())[None]
+        return (1 / period * _constant(self._multiplier, device).float())[None].double()
+
+
+class _Far:
+    """The frequencies of LongRope scaling beyond the trained length, and both attention factors."""
+
+    def __init__(self, trained: int, parts: bytes, near_factor: float, far_factor: float) -> None:
+        self._trained, self._parts = trained, parts
+        self._factors = array("d", (near_factor, far_factor)).tobytes()
+
+    def at(self, length: Tensor, near: Tensor, factor: float, narrow: bool) -> tuple[Tensor, Any]:
+        is_far, (of_near, of_far) = length > self._trained, _constant(self._factors, near.device).unbind(0)
+        far = _constant(self._parts, near.device).view(near.shape)
+        return torch.where(is_far, far, near), torch.where(is_far, of_far, of_near)
+
+
+def _places(positions: Tensor, axes: int, sums: bool, heads: int) -> list[Tensor]:
+    """The positions on each axis in float64, with dimensions of size 1 for heads and pairs."""
+    if positions.requires_grad and torch.is_grad_enabled():
+        fail("TORCH", "positions", "a tensor must not record a gradient but got requires_grad: pass x.detach()")
+    kind = positions.dtype
+    if kind is torch.bool or kind.is_complex or (kind.is_floating_point and kind.itemsize < 4):
+        fail("DTYPE", "positions", f"a tensor must be of integers, float32 or float64 but got {kind}")
+    several = axes > 1
+    if positions.dim() > (3 if several else 2):
+        rule = "[tokens], [axes, tokens] or [axes, batch, tokens]" if several else "[tokens] or [batch, tokens]"
+        which = "several axes" if several else "one axis"
+        fail("SHAPE", "positions", f"a rope of {which} must have {rule} but got {positions.dim()} dimensions")
+    on_axes = several and positions.dim() > 1
+    count = positions.shape[0] if on_axes else 1
+    if count != axes and (count != 1 or sums):
+        rule = f"the first dimension must be the rope's {axes} axes{'' if sums else ', or 1,'}"
+        fail("SHAPE", "positions", f"{rule} but got {list(positions.shape)}")
+    places = positions.unbind(0) if on_axes else (positions if positions.dim() > 0 else positions.reshape(1),)
+    if heads > 1:
+        return [(one[None] if one.dim() == 1 else one).double()[..., None, None] for one in places]
+    return [one.double()[..., None] for one in places]
+
+
+def _exact(places: list[Tensor], speeds: Tensor, phase: bytes) -> tuple[Tensor, Tensor]:
+    (total, error), *others = [_product(place, parts) for place, parts in zip(places, speeds.unbind(0))]
+    for angle, rest in others:
+        total, more = _added(total, angle)
+        error = error + rest + more
+    if phase:
+        total, more = _added(total, _constant(phase, total.device).view(speeds.shape[2:]))
+        error = error + more
+    cos, sin = total.cos(), total.sin()
+    return cos - error * sin, sin + error * cos
+
+
+def _narrow(places: list[Tensor], speeds: Tensor) -> tuple[Tensor, Tensor]:
+    """By the steps of frameworks in float32, each correctly rounded."""
+    terms = [place.float() * speed[0].float() for place, speed in zip(places, speeds.unbind(0))]
+    angle = functools.reduce(operator.add, terms).double()
+    return angle.cos().float(), angle.sin().float()
 
 
 def as_tensor(positions: Any, device: torch.device | None) -> Tensor:
@@ -124,32 +191,35 @@ class RowMaker:
         pairing: that of the tables.
     """
 
-    def __init__(self, source: Rope | Frequencies, angles: str, rounding: str) -> None:
-        self.angles, self.rounding, self.pairing = angles, rounding, source.pairing
-        self._growth: _Growth | None = None
-        self._far: tuple[bytes, bytes] | None = None  # beyond the trained length of LongRope
-        self._ignores_length = False
+    def __init__(self, source: Rope | Frequencies, angles: Angles, rounding: Rounding) -> None:
+        self.angles: Angles = angles
+        self.rounding: Rounding = rounding
+        self.pairing = source.pairing
+        self.source: Rope | Frequencies = source
+        self._by_length: _Growth | _Far | None = None
         speeds = source if isinstance(source, Frequencies) else frequencies(source, 0)
-        Table(speeds, [[0]] * speeds.axes if speeds.summed_axes else 0, angles=angles, rounding=rounding)  # type: ignore[arg-type]
-        self._axes, self._sums, self._heads, self._pairs = speeds.axes, speeds.summed_axes > 0, speeds.head_rows, speeds._pairs
-        self._near = self._parts(speeds), speeds.attention_factor
-        self._clockwise, self._phase = speeds.clockwise, speeds._phase
+        Table(speeds, [[0]] * speeds.axes if speeds.summed_axes else 0, angles=angles, rounding=rounding)
         if isinstance(source, Rope):
             scaling = source.scaling
             if isinstance(scaling, Dynamic) and not source.inv_freq:
-                self._growth = _Growth(source, scaling, speeds)
+                self._by_length = _Growth(source, scaling, speeds)
             elif isinstance(scaling, LongRope):
-                self._trained = scaling.trained_length
-                far = frequencies(source, self._trained + 1)
-                factors = array("d", (speeds.attention_factor, far.attention_factor))
-                self._far = self._parts(far), factors.tobytes()
+                far = frequencies(source, scaling.trained_length + 1)
+                factors = speeds.attention_factor, far.attention_factor
+                self._by_length = _Far(scaling.trained_length, self._parts(far), *factors)
             else:
-                source, self._ignores_length = speeds, True
-        self.source: Rope | Frequencies = source
-        xpos, n = speeds.xpos, self._pairs
+                self.source = speeds
+        self._ignores_length = self.source is not source
+        xpos, n = speeds.xpos, speeds._pairs
         self.has_xpos = xpos.scale != 0
         zeta = (math.log((5 * i + 2 * n) / (7 * n)) for i in range(n))
-        self._amplitude = array("d", zeta).tobytes(), xpos.center, -xpos.scale if xpos.reciprocal else xpos.scale
+        amplitude = array("d", zeta).tobytes(), xpos.center, -xpos.scale if xpos.reciprocal else xpos.scale
+        # A graph compares a tuple of constants in one step.
+        self._facts = (
+            *(angles == "float32", rounding, speeds.axes, speeds.summed_axes > 0, speeds.head_rows, speeds._pairs),
+            *(self._parts(speeds), speeds.attention_factor, speeds._phase, speeds.clockwise),
+            amplitude if self.has_xpos else None,
+        )
 
     def _parts(self, speeds: Frequencies) -> bytes:
         """The frequencies of each axis, [axes, parts, heads, pairs]: 0 for pairs that turn by another axis."""
@@ -177,7 +247,7 @@ class RowMaker:
         on_host = not _is_compiling() and dtype is torch.float32 and (device is None or device.type == "cpu")
         if on_host and (not isinstance(positions, Tensor) or (is_quiet() and is_plain(positions))):
             length = None if self._ignores_length else length
-            return Table(self.source, positions, length, angles=self.angles, rounding=self.rounding)  # type: ignore[arg-type]
+            return Table(self.source, positions, length, angles=self.angles, rounding=self.rounding)
         cos, sin = self.at(as_tensor(positions, device), length, dtype)
         return TensorTable(cos, sin, self.pairing, xpos=self.has_xpos)
 
@@ -185,89 +255,29 @@ class RowMaker:
 
     def at(self, positions: Tensor, length: Any = None, dtype: torch.dtype = torch.float32) -> tuple[Tensor, Tensor]:
         """cos and sin at the positions, of the shape that a rotary.Table has."""
-        places = self._places(positions)
-        speeds, factor = self._speeds(positions, length)
-        if len(places) < self._axes:
+        narrow, rounding, axes, sums, heads, pairs, parts, factor, phase, clockwise, amplitude = self._facts
+        places = _places(positions, axes, sums, heads)
+        speeds = _constant(parts, positions.device).view(axes, -1, *((heads,) if heads > 1 else ()), pairs)
+        if self._by_length is not None:
+            if length is None:
+                length = positions.max().double().floor() + 1 if positions.numel() > 0 else 0
+            if not isinstance(length, Tensor):
+                length = torch.full((), length, dtype=torch.float64, device=positions.device)
+            speeds, factor = self._by_length.at(length, speeds, factor, narrow)
+        elif length is not None and not self._ignores_length:
+            rule = "length must go to rotary.frequencies(rope, length), which made these frequencies"
+            fail("LENGTH", "Table", rule)
+        if len(places) < axes:
             speeds = speeds.sum(0, keepdim=True)  # exact, since each pair turns by one axis
-        cos, sin = (self._narrow if self.angles == "float32" else self._exact)(places, speeds)
-        if self.has_xpos:
-            zeta, center, scale = self._amplitude
+        cos, sin = _narrow(places, speeds) if narrow else _exact(places, speeds, phase)
+        if amplitude is not None:
+            zeta, center, scale = amplitude
             power = (places[0] - center) / scale
             factor = (power * _constant(zeta, power.device)).exp() * factor
-        if self.has_xpos or self._far or factor != 1:
+        if not isinstance(factor, float) or factor != 1:
             cos, sin = cos * factor, sin * factor
-        if self.rounding != "f32" and dtype is torch.float32:
-            cos, sin = _rounded(cos.double(), self.rounding), _rounded(sin.double(), self.rounding)
+        if rounding != "f32" and dtype is torch.float32:
+            cos, sin = _rounded(cos.double(), rounding), _rounded(sin.double(), rounding)
         # In one tensor, as Inductor would make them again for each head of q and k.
-        cos, sin = torch.stack((cos, -sin if self._clockwise else sin)).to(dtype).unbind(0)
+        cos, sin = torch.stack((cos, -sin if clockwise else sin)).to(dtype).unbind(0)
         return cos, sin
-
-    def _places(self, positions: Tensor) -> list[Tensor]:
-        """The positions on each axis in float64, with dimensions of size 1 for heads and pairs."""
-        if torch.is_grad_enabled() and positions.requires_grad:
-            fail("TORCH", "positions", "a tensor must not record a gradient but got requires_grad: pass x.detach()")
-        kind = positions.dtype
-        if kind is torch.bool or kind.is_complex or (kind.is_floating_point and kind.itemsize < 4):
-            fail("DTYPE", "positions", f"a tensor must be of integers, float32 or float64 but got {kind}")
-        several = self._axes > 1
-        if positions.dim() > (3 if several else 2):
-            rule = "[tokens], [axes, tokens] or [axes, batch, tokens]" if several else "[tokens] or [batch, tokens]"
-            which = "several axes" if several else "one axis"
-            fail("SHAPE", "positions", f"a rope of {which} must have {rule} but got {positions.dim()} dimensions")
-        on_axes = several and positions.dim() > 1
-        count = positions.shape[0] if on_axes else 1
-        if count != self._axes and (count != 1 or self._sums):
-            rule = f"the first dimension must be the rope's {self._axes} axes{'' if self._sums else ', or 1,'}"
-            fail("SHAPE", "positions", f"{rule} but got {list(positions.shape)}")
-        places = positions.unbind(0) if on_axes else (positions if positions.dim() > 0 else positions.reshape(1),)
-        if self._heads > 1:
-            return [(one[None] if one.dim() == 1 else one).double()[..., None, None] for one in places]
-        return [one.double()[..., None] for one in places]
-
-    def _speeds(self, positions: Tensor, length: Any) -> tuple[Tensor, Any]:
-        """The parts of the frequencies, [axes, parts, (heads,) pairs], and the attention factor, at that length."""
-        device, (parts, factor) = positions.device, self._near
-        shape = self._axes, -1, *((self._heads,) if self._heads > 1 else ()), self._pairs
-        near = _constant(parts, device).view(shape)
-        if self._growth is None and self._far is None:
-            if length is not None and not self._ignores_length:
-                rule = "length must go to rotary.frequencies(rope, length), which made these frequencies"
-                fail("LENGTH", "Table", rule)
-            return near, factor
-        if length is None:
-            length = positions.max().double().floor() + 1 if positions.numel() > 0 else 0
-        if not isinstance(length, Tensor):
-            length = torch.full((), length, dtype=torch.float64, device=device)
-        if self._growth is not None:
-            grown = self._growth.narrow if self.angles == "float32" else self._growth.exact
-            return torch.where(near.sum(1, keepdim=True) != 0, grown(length, device), 0.0), factor
-        is_far, (far, factors) = length > self._trained, self._far
-        near_factor, far_factor = _constant(factors, device).unbind(0)
-        return (
-            torch.where(is_far, _constant(far, device).view(shape), near),
-            torch.where(is_far, far_factor, near_factor),
-        )
-
-    def _exact(self, places: list[Tensor], speeds: Tensor) -> tuple[Tensor, Tensor]:
-        total = error = None
-        for place, (first, second, third) in zip(places, speeds.unbind(0)):
-            high, middle, low = place * first, place * second, place * third
-            upper = high + middle
-            angle = upper + low
-            rest = ((high - upper) + middle) + ((upper - angle) + low)  # in this order 0 keeps its sign
-            if total is None:
-                total, error = angle, rest
-            else:
-                total, more = _added(total, angle)
-                error = error + rest + more
-        if self._phase:
-            total, more = _added(total, _constant(self._phase, total.device).view(speeds.shape[2:]))
-            error = error + more
-        cos, sin = total.cos(), total.sin()
-        return cos - error * sin, sin + error * cos
-
-    def _narrow(self, places: list[Tensor], speeds: Tensor) -> tuple[Tensor, Tensor]:
-        """By the steps of frameworks in float32, each correctly rounded."""
-        terms = [place.float() * speed[0].float() for place, speed in zip(places, speeds.unbind(0))]
-        angle = functools.reduce(operator.add, terms).double()
-        return angle.cos().float(), angle.sin().float()

@@ -11,7 +11,7 @@ from torch.utils.dlpack import from_dlpack
 
 from .. import _core
 from .._tables import Frequencies, Shaped, Table
-from .._values import Rope
+from .._rope import Rope
 from .._words import Pairing, fail
 from .plain import TYPES, check_rows
 
@@ -47,7 +47,6 @@ class TensorTable(Shaped):
         self.doubled = doubled
         self._xpos = xpos
         self._rows = (cos, sin, pairing, doubled)
-        self._checked: tuple[Tensor, Tensor] | None = None  # the rows, once entry.py has found them plain
 
     @property
     def cos(self) -> Tensor:

@@ -1,8 +1,8 @@
 # mypy: disable-error-code="import-not-found"
 """Pictures of ropes, drawn by matplotlib: functions that return a Figure, and a command.
 
-    rotary.plot.save(rotary.plot.wavelengths("Llama-3.1-8B/", "Qwen3-8B/"), "wavelengths.svg")
-    python -m rotary.plot wavelengths Llama-3.1-8B/ Qwen3-8B/ --output wavelengths.svg
+    rotary.tools.plot.save(rotary.tools.plot.wavelengths("Llama-3.1-8B/", "Qwen3-8B/"), "wavelengths.svg")
+    python -m rotary.tools.plot wavelengths Llama-3.1-8B/ Qwen3-8B/ --output wavelengths.svg
 
 A source is anything that rotary.config reads, a rotary.Rope, or an entry of rotary.config. rope is the number of a
 model's rope; None draws each that rotates by the places of tokens. length is the length of the sequence, for scalings
@@ -21,8 +21,10 @@ from itertools import cycle
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from . import Error, ModelRope, Rope, Table, Unscaled, _tools, config, frequencies, rotate
-from ._words import fail
+from .. import Error, Rope, Table, config, frequencies, rotate, tools
+from .._words import fail
+from ..scalings import Unscaled
+from . import ModelRope
 
 try:
     import matplotlib
@@ -189,11 +191,11 @@ def patches(source: Any, *, reach: int = 32, rope: int = 0) -> Figure:
 
 
 def accuracy(*sources: Any, rope: int | None = None, length: int | None = None) -> Figure:
-    """The largest error of cos and sin in each decade of positions (rotary.accuracy); for several ropes float32's."""
+    """The largest error of cos and sin in each decade of positions; for several ropes float32's."""
     figure, axes = _figure("Largest error of cos and sin", "position", "absolute error", xscale="log", yscale="log")
     chosen, colours = _chosen(sources, rope, length), cycle(_COLOURS)
     for one in chosen:
-        study = _tools.accuracy(one.entry, length=one.length)
+        study = tools.accuracy(one.entry, length=one.length)
         ends = [decade["last"] for decade in study["decades"]]
         for way in study["ways"]:
             if len(chosen) == 1 or way["way"] == "float32 product":
@@ -224,7 +226,7 @@ def save(figure: Figure, output: str | os.PathLike[str]) -> None:
         fail("FORMAT", "plot", f"output must end in .svg or .png but got '{path}'")
     try:
         with matplotlib.rc_context({"svg.hashsalt": "rotary", "svg.fonttype": "none"}):
-            figure.savefig(partial, format=ending[1:], dpi=150, metadata={"Date": None, "Creator": "rotary.plot"})
+            figure.savefig(partial, format=ending[1:], dpi=150, metadata={"Date": None, "Creator": "rotary.tools.plot"})
         partial.replace(path)
     except OSError as error:
         partial.unlink(missing_ok=True)
@@ -234,7 +236,7 @@ def save(figure: Figure, output: str | os.PathLike[str]) -> None:
 def main(words: Sequence[str] | None = None) -> None:
     """Runs the command. It exits with 1 after "error: CODE: sentence" on standard error, with 2 on wrong usage."""
     kinds = {draw.__name__: draw for draw in (wavelengths, stretch, table, decay, patches, accuracy, loss)}
-    parser = argparse.ArgumentParser(prog="python -m rotary.plot", argument_default=argparse.SUPPRESS)
+    parser = argparse.ArgumentParser(prog="python -m rotary.tools.plot", argument_default=argparse.SUPPRESS)
     parser.add_argument("kind", metavar="KIND", choices=kinds, help=", ".join(kinds))
     parser.add_argument("sources", metavar="CONFIG", nargs="+", help="as of rotary.config; of loss folders of runs")
     parser.add_argument("--output", required=True, metavar="FILE", help="the picture to write, .svg or .png")

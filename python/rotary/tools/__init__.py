@@ -1,24 +1,115 @@
 # mypy: disable-error-code="no-any-return"
-"""check, diagnose, extend, convert and accuracy: the program's commands of these names as functions.
+"""The program's commands diagnose, extend, convert and accuracy as functions, pictures, and facts of a model.
 
-Each returns what the command prints with --json, without its version.
+The commands return what they print with --json, without its version (so does rotary.check). The module
+rotary.tools.plot needs matplotlib. ModelRope and Ropes are what rotary.config returns.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, NotRequired, TypedDict
 
-from . import _core, _memory
-from ._config import ModelRope, Source, _named
-from ._values import Rope, loaded
-from ._words import Pairing
+from .. import _core, _memory
+from .._config import ModelRope, Ropes, _named
+from .._rope import Rope
+from .._tables import one_rope
+from .._types import AnyArray, Positions, Source
+from .._values import loaded
+from .._words import Pairing, check_pairing
+
+__all__ = [
+    "Check", "Diagnosis", "Extension", "ModelRope", "Ropes", "TensorCheck", "accuracy", "convert", "diagnose",
+    "extend", "query_scale", "rope_parameters",
+]  # fmt: skip
 
 Path = str | os.PathLike[str]
+Tensors = AnyArray | Mapping[str, Any] | Path
 
 
-def _asked(source: Source | Rope | ModelRope) -> tuple[Any, ...]:
+class Diagnosis(TypedDict):
+    """The answer of diagnose(). A value is None where the tensors do not show it. docs/cli.md explains the keys."""
+
+    verdict: str
+    sentence: str
+    findings: list[str]
+    cause: str | None
+    numbers: dict[str, Any] | None
+    where: Any
+    found: list[dict[str, Any]]
+    pairing: str | None
+    direction: str | None
+    first: int | None
+    rotary_dim: int | None
+    positions: Any
+    inv_freq: list[float] | None
+    axis: list[int] | None
+    base: float | None
+    scaling: str | None
+    scaling_parameters: dict[str, Any] | None
+    attention_factor: float | None
+    precision: str | None
+    noise: float | None
+    layout: str | None
+    heads: Any
+    residual: float | None
+    tensors: NotRequired[dict[str, Any]]
+
+
+class TensorCheck(TypedDict):
+    """The answer of check() for one of several tensors."""
+
+    equal: bool
+    verdict: str
+    sentence: str
+    cause: str | None
+    numbers: dict[str, Any] | None
+    where: Any
+    max_error: float | None
+    tolerance: float | None
+    worst: dict[str, float | None]
+    first: dict[str, int | None] | None
+    layout: str | None
+    layer: int | None
+    rope: Any
+    would_show: Any
+    would_not_show: Any
+    base_shown_from: float | None
+
+
+class Check(TensorCheck):
+    """The answer of rotary.check(): that of the worst tensor, with the largest error of any."""
+
+    tensor: str
+    diagnosis: Diagnosis | None
+    tensors: NotRequired[dict[str, TensorCheck]]
+
+
+class Extension(TypedDict):
+    """The answer of extend(). docs/cli.md explains the keys."""
+
+    config: str
+    model_type: str
+    context: int
+    trained_length: int
+    trained_length_from: str
+    smallest_factor: float
+    kv_cache_bytes: int | None
+    kv_cache_assumes: str | None
+    family_publishes: dict[str, Any] | None
+    ropes: list[dict[str, Any]]
+    methods: list[dict[str, Any]]
+    recommended: str
+    why: str
+    otherwise: str | None
+    warnings: list[str]
+    written: str | None
+
+
+def _asked(source: Any) -> tuple[Any, ...]:
+    if isinstance(source, Ropes):
+        source = one_rope("check", source)
     if isinstance(source, ModelRope):
         return "rope", source.rope, source.first
     if isinstance(source, Rope):
@@ -30,13 +121,17 @@ def _path(given: Path | None) -> str | None:
     return None if given is None else os.fspath(given)
 
 
+def _word(pairing: Pairing | None) -> Any:
+    return None if pairing is None else check_pairing("config", pairing)
+
+
 def _places(positions: Any) -> Any:
     return positions if positions is None or isinstance(positions, str) else _memory.positions(positions)
 
 
 def _compared(
     operation: str, asked: Any, before: Any, after: Any, tensors: Sequence[str] | None, positions: Any, **words: Any
-) -> dict[str, Any]:
+) -> Any:
     """The answer for two paths, two arrays, or two dicts of arrays. asked: a result of _asked, or None."""
     paths = [isinstance(given, (str, os.PathLike)) for given in (before, after)]
     if paths[0] != paths[1]:
@@ -53,10 +148,11 @@ def _compared(
 
 
 def check(
-    source: Source | Rope | ModelRope, input: Any, against: Any, *, tensors: Sequence[str] | None = None,
-    positions: Any = None, layout: str | None = None, rope: int | None = None, pairing: Pairing | None = None,
+    source: Source | Rope | ModelRope | Ropes, input: Tensors, against: Tensors, *,
+    tensors: Sequence[str] | None = None, positions: Positions | str | None = None, layout: str | None = None,
+    rope: int | None = None, pairing: Pairing | None = None,
     length: int | None = None, tolerance: float | None = None, same_position_on_every_axis: bool = False,
-) -> dict[str, Any]:  # fmt: skip
+) -> Check:  # fmt: skip
     """Check that tensors are rotated as a config asks.
 
     Args:
@@ -74,23 +170,24 @@ def check(
         same_position_on_every_axis: allows positions of one axis for a rope of coordinates.
 
     Returns:
-        A dict: equal, max_error, tolerance, first (the first difference), tensor, diagnosis (as from diagnose(), None
-        if equal), and tensors if there are several.
+        A dict with the keys of rotary.tools.Check: equal, max_error, tolerance, first (the first difference), tensor,
+        diagnosis (as from diagnose(), None if equal), ..., and tensors if there are several.
 
     Raises:
         rotary.Error: what rotary.config raises, SHAPE, DTYPE, TENSOR, POSITION, ROPE.
     """
     return _compared(
-        "check", _asked(source), input, against, tensors, positions, layout=layout, rope=rope, pairing=pairing,
+        "check", _asked(source), input, against, tensors, positions, layout=layout, rope=rope, pairing=_word(pairing),
         length=length, tolerance=tolerance, same_position_on_every_axis=same_position_on_every_axis,
     )  # fmt: skip
 
 
 def diagnose(
-    before: Any, after: Any, *, config: Source | Rope | ModelRope | None = None, tensors: Sequence[str] | None = None,
-    positions: Any = None, layout: str | None = None, rope: int | None = None, pairing: Pairing | None = None,
+    before: Tensors, after: Tensors, *, config: Source | Rope | ModelRope | None = None,
+    tensors: Sequence[str] | None = None, positions: Positions | str | None = None, layout: str | None = None,
+    rope: int | None = None, pairing: Pairing | None = None,
     length: int | None = None, same_position_on_every_axis: bool = False,
-) -> dict[str, Any]:  # fmt: skip
+) -> Diagnosis:  # fmt: skip
     """Find out what a rotation did to tensors, and what is wrong with it, as `rotary check --details` does.
 
     Args:
@@ -100,13 +197,11 @@ def diagnose(
         tensors, positions, layout, rope, pairing, length, same_position_on_every_axis: see check().
 
     Returns:
-        A dict: verdict, sentence, findings, pairing, direction, first, rotary_dim, positions, inv_freq, axis, base,
-        scaling, scaling_parameters, attention_factor, precision, layout, heads, residual, and tensors if there are
-        several. Errors are those of check().
+        A dict with the keys of Diagnosis. Errors are those of check().
     """
     return _compared(
         "diagnose", None if config is None else _asked(config), before, after, tensors, positions, layout=layout,
-        rope=rope, pairing=pairing, length=length, same_position_on_every_axis=same_position_on_every_axis,
+        rope=rope, pairing=_word(pairing), length=length, same_position_on_every_axis=same_position_on_every_axis,
     )  # fmt: skip
 
 
@@ -114,7 +209,7 @@ def extend(
     source: Source, length: int, *, scaling: str | None = None, factor: float | None = None,
     trained_length: int | None = None, rope: int | None = None, pairing: Pairing | None = None,
     output: Path | None = None,
-) -> dict[str, Any]:  # fmt: skip
+) -> Extension:  # fmt: skip
     """Plan a longer context for a model.
 
     Args:
@@ -128,15 +223,14 @@ def extend(
             config.json is not replaced.
 
     Returns:
-        A dict: methods, each with its changes and warnings; recommended, why, otherwise, family_publishes, and more
-            (docs/cli.md).
+        A dict with the keys of Extension: methods, each with its changes and warnings, recommended, why, ...
 
     Raises:
         rotary.Error: what rotary.config raises, VALUE (a context that needs no extension, a number out of range), ROPE,
             CONFIG_MISSING (no trained length), FORMAT (a GGUF file or params.json), FILE.
     """
-    words: dict[str, Any] = {"factor": factor, "trained_length": trained_length, "rope": rope, "pairing": pairing}
-    words |= {"scaling": "default" if scaling == "none" else scaling, "output": _path(output)}
+    words: dict[str, Any] = {"factor": factor, "trained_length": trained_length, "rope": rope}
+    words |= {"pairing": _word(pairing), "scaling": "default" if scaling == "none" else scaling, "output": _path(output)}
     return loaded(_core._extend(_named(source), length, words))
 
 
@@ -161,14 +255,14 @@ def convert(
         rotary.Error: PAIRING (the input has that pairing already, or it is unknown), MODEL_TYPE, TENSOR, SHAPE, DTYPE,
             FILE, FORMAT, CHECK, and what rotary.config raises.
     """
-    words = {"to": to, "from_": from_, "dry_run": dry_run, "verify": verify}
+    words = {"to": _word(to), "from_": _word(from_), "dry_run": dry_run, "verify": verify}
     if output is None and not dry_run:
         raise TypeError("[convert] output is required (or dry_run=True)")
     return loaded(_core._convert(os.fspath(input), _path(output), words))
 
 
 def accuracy(
-    source: Source | Rope | ModelRope, *, rope: int = 0, positions: Any = None, length: int | None = None,
+    source: Source | Rope | ModelRope, *, rope: int = 0, positions: Positions | None = None, length: int | None = None,
     tolerance: float = 1e-3,
 ) -> dict[str, Any]:  # fmt: skip
     """Measure the errors of common ways to compute tables of cos and sin.
@@ -190,3 +284,44 @@ def accuracy(
     """
     words: dict[str, Any] = {"rope": rope, "positions": _places(positions), "length": length, "tolerance": tolerance}
     return loaded(_core._accuracy(_asked(source), words))
+
+
+def query_scale(
+    source: Source, positions: Positions, layer: int | None = None, *, pairing: Pairing | None = None
+) -> Any:
+    """The factors by which a model multiplies its queries at each position, in layers with and without rotation.
+
+    Args:
+        source, pairing: as in config().
+        positions: whole numbers, [tokens] or [batch, tokens], as in rotary.Table.
+        layer: the layer of the queries. None: all layers, which must be alike.
+
+    Returns:
+        float32 of the positions' shape, rounded once: the factor of all elements of a token's q. It is 1 if the model
+        has no factors, and at positions below 0.
+
+    Raises:
+        rotary.Error: what config() raises, ROPE (some layers multiply and some do not, and none is named), POSITION
+            (floats), VALUE (a model that learns its factors).
+    """
+    return _memory.view(*_core._query_scale(_named(source), _memory.positions(positions), layer, _word(pairing)))
+
+
+def rope_parameters(rope: Rope) -> dict[str, Any]:
+    """The object rope_parameters of config.json in the form of transformers 5.
+
+    Pairing and direction are not in it: they follow from the model_type. The words for Ntk, NtkFixed, YarnLog and
+    ThetaScale are not from transformers (files/include/rotary/config.h).
+
+    Raises:
+        rotary.Error: ROPE for a rope that the object cannot express.
+    """
+    return loaded(_core._rope_parameters(rope))
+
+
+def __getattr__(name: str) -> Any:
+    if name == "plot":
+        import importlib
+
+        return importlib.import_module(".plot", __name__)
+    raise AttributeError(f"module 'rotary.tools' has no attribute '{name}'")

@@ -1,0 +1,173 @@
+# mypy: disable-error-code="no-any-return"
+"""rotary.Rope, with the names and defaults of the C++ library (core/include/rotary/rope.h)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Required, TypedDict
+
+from . import _core
+from ._values import _Record, listed, loaded, phases, shaped
+from ._words import Pairing, check_pairing, fail
+from .scalings import Scaling, Unscaled, XPos, _scalings
+
+
+def amplitude(xpos: XPos | None) -> XPos:
+    if not isinstance(xpos, XPos | None):
+        raise TypeError(f"xpos must be a rotary.scalings.XPos but got {type(xpos).__name__}")
+    return xpos or XPos()
+
+
+class RopeWords(TypedDict, total=False):
+    """The arguments of Rope."""
+
+    head_dim: Required[int]
+    pairing: Required[Pairing]
+    base: float
+    theta: float
+    rope_theta: float
+    rotary_dim: int
+    partial_rotary_factor: float
+    scaling: Scaling | Mapping[str, Any] | None
+    axis: Sequence[int]
+    index: Sequence[int]
+    exponent_dim: int
+    clockwise: bool
+    inv_freq: Any
+    multiplier: Iterable[float]
+    attention_factor: float | None
+    head_rows: int
+    summed_axes: int
+    phase: Any
+    xpos: XPos | None
+
+
+class Rope(_Record):
+    """A rope, as a model card describes it.
+
+    Args:
+        head_dim: elements of one head.
+        base: above 1. Or theta= or rope_theta=.
+        pairing: the two elements that rotate together, with n = rotary_dim / 2: "half" (x[i], x[i + n]; "neox",
+            "rotate_half"), "interleaved" (x[2i], x[2i + 1]; "gptj", "norm"), or "interleaved_to_half", which reads as
+            interleaved and writes as half (DeepSeek-V3 in Hugging Face). No default.
+        scaling: one of rotary.scalings, such as Yarn(...), or a config's rope_scaling or rope_parameters, as
+            {"rope_type": "yarn", "factor": 4, ...}. None: Unscaled().
+        rotary_dim: elements of the rotated block, even. 0: head_dim. Or partial_rotary_factor=, their part of it.
+
+    Models of pictures and the methods of some papers need the others:
+        axis: the coordinate of a position by which each pair rotates. Empty: the first for all.
+        index: i in base^(-2i/r), for each pair. Empty: 0, 1, 2, ...
+        exponent_dim: r in base^(-2i/r). 0: rotary_dim.
+        clockwise: True rotates by minus the angle (nanochat).
+        inv_freq: radians per position of each pair in place of those from base and scaling: [pairs], or as in
+            rotary.makers.Frequencies.
+        multiplier: a number for each pair that multiplies its frequency.
+        attention_factor: multiplies cos and sin, in place of the scaling's.
+        head_rows, summed_axes, phase, xpos: see rotary.makers.Frequencies.
+
+    Raises:
+        rotary.Error: PAIRING (not given or unknown), SHAPE, SCALING.
+    """
+
+    head_dim: int
+    base: float
+    pairing: Pairing
+    rotary_dim: int
+    scaling: Scaling
+    axis: tuple[int, ...]
+    index: tuple[int, ...]
+    exponent_dim: int
+    clockwise: bool
+    inv_freq: tuple[float, ...]
+    multiplier: tuple[float, ...]
+    attention_factor: float | None
+    head_rows: int
+    summed_axes: int
+    phase: tuple[float, ...]
+    xpos: XPos
+
+    def __init__(
+        self, *, head_dim: int, base: float = 10000.0, pairing: Pairing, rotary_dim: int = 0,
+        scaling: Scaling | Mapping[str, Any] | None = None, theta: float | None = None, rope_theta: float | None = None,
+        partial_rotary_factor: float | None = None, axis: Sequence[int] = (), index: Sequence[int] = (),
+        exponent_dim: int = 0, clockwise: bool = False, inv_freq: Any = (), multiplier: Iterable[float] = (),
+        attention_factor: float | None = None, head_rows: int = 1, summed_axes: int = 0, phase: Iterable[float] = (),
+        xpos: XPos | None = None,
+    ) -> None:  # fmt: skip
+        pairing = check_pairing("Rope", pairing)
+        base = _the_one("base, theta or rope_theta", base, 10000.0, theta, rope_theta)
+        if isinstance(scaling, Mapping):
+            words = dict(scaling)
+            base = _the_one("base or the scaling's rope_theta", base, 10000.0, words.pop("rope_theta", None))
+            own = words.pop("partial_rotary_factor", None)
+            partial_rotary_factor = own if partial_rotary_factor is None else partial_rotary_factor
+        if partial_rotary_factor is not None:
+            part = int(head_dim * partial_rotary_factor)
+            rotary_dim = _the_one("rotary_dim or partial_rotary_factor", rotary_dim, 0, part)
+        if isinstance(scaling, Mapping):
+            scaling = _read_scaling(words, rotary_dim or head_dim, base)
+        inv_freq, head_rows, summed_axes = shaped("Rope", inv_freq, head_rows, summed_axes)
+        phase, rows = phases("Rope", phase, head_rows)
+        self._set(
+            *(head_dim, base, pairing, rotary_dim or head_dim, Unscaled() if scaling is None else scaling),
+            *(listed(axis), listed(index), exponent_dim, clockwise),
+            *(listed(inv_freq), listed(multiplier), attention_factor, head_rows, summed_axes),
+            *(() if rows > 1 else listed(phase), amplitude(xpos)),
+        )
+        object.__setattr__(self, "_handle", _core._rope(self))
+        words = _read(_core._check_rope(self))
+        self._set(*(words[name] for name in self._fields))
+        if rows > 1:  # all heads rotate by the one row
+            row = tuple(memoryview(_core._frequencies(self, None)[1]).cast("d"))
+            again = self.replace(inv_freq=row * rows, multiplier=(), head_rows=rows, phase=phase)
+            vars(self).update(vars(again))
+
+    def __repr__(self) -> str:
+        plain = {"scaling": Unscaled(), "axis": (), "index": (), "exponent_dim": 0, "clockwise": False}
+        plain |= {"inv_freq": (), "multiplier": (), "attention_factor": None, "rotary_dim": self.head_dim}
+        plain |= {"head_rows": 1, "summed_axes": 0, "phase": (), "xpos": XPos()}
+        shown = [(name, value) for name, value in zip(self._fields, self._values()) if plain.get(name, ...) != value]
+        return f"Rope({', '.join(f'{name}={value!r}' for name, value in shown)})"
+
+
+def _the_one(names: str, given: Any, default: Any, *others: Any) -> Any:
+    """The value that was given by one of several names."""
+    values = {*([given] if given != default else []), *(one for one in others if one is not None)}
+    if len(values) > 1:
+        fail("VALUE", "Rope", f"{names} must be one value but got {' and '.join(map(str, sorted(values)))}")
+    return values.pop() if values else default
+
+
+def _read_scaling(words: dict[str, Any], rotary_dim: int, base: float) -> Scaling:
+    """The scaling that a config's rope_scaling or rope_parameters describes, as of Llama."""
+    import json
+
+    config = {"model_type": "llama", "hidden_size": rotary_dim, "num_attention_heads": 1, "num_hidden_layers": 1}
+    config |= {"rope_theta": base, "rope_scaling": words}
+    if "original_max_position_embeddings" in words:
+        config["max_position_embeddings"] = words["original_max_position_embeddings"]
+    model = loaded(_core._model("Rope", ("text", json.dumps(config)), None, None))
+    scaling = _read(model["_ropes"][0]["rope"])["scaling"]
+    needed = [["original_max_position_embeddings"]] if "trained_length" in scaling._fields else []
+    needed += [["factor", "attention_factor"]] if scaling.name == "longrope" else []
+    for names in needed:  # a whole config has them, or what they follow from
+        if not any(name in words for name in names):
+            rule = f"a scaling of type {scaling.name} must have {' or '.join(names)}, or be one of rotary.scalings,"
+            fail("CONFIG_MISSING", "Rope", f"{rule} but got {', '.join(words)}")
+    return scaling
+
+
+def _read(state: str | dict[str, Any]) -> dict[str, Any]:
+    """The fields of a value from _core, with tuples for lists, and a rope's scaling as a value."""
+    fields = loaded(state) if isinstance(state, str) else state
+    fields = {name: tuple(value) if isinstance(value, list) else value for name, value in fields.items()}
+    if "scaling" in fields:  # the fields of a rope
+        scaling = _read(fields["scaling"])
+        fields["scaling"] = _scalings[scaling.pop("name")](**scaling)
+        fields["xpos"] = XPos(**fields["xpos"])
+    return fields
+
+
+def _rope(state: str | dict[str, Any]) -> Rope:
+    return Rope(**_read(state))

@@ -1,0 +1,47 @@
+"""Types of arguments that several functions take."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+
+
+class SupportsDlpack(Protocol):
+    """An array of numpy, torch, JAX or another library with DLPack."""
+
+    def __dlpack__(self, *args: Any, **kwargs: Any) -> Any: ...
+
+
+class Pretrained(Protocol):
+    """A transformers.PretrainedConfig."""
+
+    def to_dict(self) -> dict[str, Any]: ...
+
+
+class Configured(Protocol):
+    """A model of transformers."""
+
+    config: Any
+
+
+Source: TypeAlias = str | bytes | os.PathLike[str] | Mapping[str, Any] | Pretrained | Configured
+_Rows: TypeAlias = Sequence[Sequence[float]] | Sequence[Sequence[Sequence[float]]]
+Positions: TypeAlias = int | float | range | Sequence[float] | _Rows | SupportsDlpack | memoryview
+
+if TYPE_CHECKING:
+    from torch import Tensor
+    from torch import device as Device
+    from torch import dtype as Dtype
+    from typing_extensions import Buffer
+
+    from ._config import ModelRope, Ropes
+    from ._rope import Rope
+    from ._tables import Frequencies, Table
+    from .torch import TensorTable
+
+    AnyArray: TypeAlias = SupportsDlpack | Buffer
+    AnyRope: TypeAlias = Rope | Frequencies | ModelRope | Ropes | Source
+    AnyTable: TypeAlias = Table | TensorTable
+else:  # without torch, before Python 3.12, and for modules that import each other
+    AnyArray = AnyRope = AnyTable = Tensor = Device = Dtype = Any
