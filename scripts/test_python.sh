@@ -10,7 +10,7 @@
 set -euo pipefail
 . "$(dirname "$0")/lib.sh"
 
-others="jax[cpu]==0.10.2 numpy matplotlib ml_dtypes mypy"
+others="jax[cpu]==0.10.2 numpy matplotlib ml_dtypes mypy basedpyright"
 # NAME PYTHON PACKAGE...: the first PYTHON of those, separated by commas, that is on the machine.
 environments=(
   "newest python3.11,python3.12,python3.13,python3 torch==2.15.0 transformers==5.23.0 kernels $others"
@@ -59,7 +59,7 @@ run_tests() {
 
 test_wheel() {
   local folder=$root/build/test-wheel
-  new_environment "$folder" python3 numpy matplotlib ml_dtypes mypy
+  new_environment "$folder" python3 numpy matplotlib ml_dtypes mypy basedpyright
   "$folder/bin/pip" install --no-deps "${wheels[@]}" >&2
   # Not those that want a framework: they would only say that it is not there.
   run_tests "$folder" $(cd "$root/python/tests" && ls test_*.py | grep -vE 'torch|jax|patch' | sed 's/\.py$//')

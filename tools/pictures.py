@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
-"""Draws the pictures of docs with rotary.tools.plot: python3 tools/pictures.py. Needs the packages rotary and matplotlib."""
+"""Draws the pictures of docs: python3 tools/pictures.py. Needs the packages rotary and matplotlib."""
 import pathlib
 
 import rotary
-from rotary import plot
+from rotary.scalings import Linear, Llama3, Ntk, Yarn
+from rotary.tools import plot
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 LLAMA_2, LLAMA_31, QWEN_VL, GPT_OSS, DEEPSEEK, PHI_3 = (
@@ -11,8 +12,8 @@ LLAMA_2, LLAMA_31, QWEN_VL, GPT_OSS, DEEPSEEK, PHI_3 = (
     for name in ("llama-2-7b", "llama-3.1-8b", "qwen2.5-vl-7b", "gpt-oss-20b", "deepseek-v3", "phi-3-mini-128k")
 )
 PLAIN = rotary.Rope(head_dim=128, base=10000, pairing="half")
-SCALINGS = (rotary.scalings.Linear(factor=4), rotary.scalings.Ntk(factor=4), rotary.scalings.Yarn(factor=4, trained_length=4096),
-            rotary.scalings.Llama3(factor=4, trained_length=4096))  # fmt: skip
+SCALINGS = (Linear(factor=4), Ntk(factor=4), Yarn(factor=4, trained_length=4096),
+            Llama3(factor=4, trained_length=4096))  # fmt: skip
 AXIAL = rotary.makers.axial(head_dim=64, axes=2, base=100, pairing="half")
 
 

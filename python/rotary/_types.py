@@ -30,9 +30,7 @@ _Rows: TypeAlias = Sequence[Sequence[float]] | Sequence[Sequence[Sequence[float]
 Positions: TypeAlias = int | float | range | Sequence[float] | _Rows | SupportsDlpack | memoryview
 
 if TYPE_CHECKING:
-    from torch import Tensor
-    from torch import device as Device
-    from torch import dtype as Dtype
+    import torch
     from typing_extensions import Buffer
 
     from ._config import ModelRope, Ropes
@@ -43,5 +41,8 @@ if TYPE_CHECKING:
     AnyArray: TypeAlias = SupportsDlpack | Buffer
     AnyRope: TypeAlias = Rope | Frequencies | ModelRope | Ropes | Source
     AnyTable: TypeAlias = Table | TensorTable
+    Device: TypeAlias = torch.device
+    Dtype: TypeAlias = torch.dtype
+    Tensor: TypeAlias = torch.Tensor
 else:  # without torch, before Python 3.12, and for modules that import each other
     AnyArray = AnyRope = AnyTable = Tensor = Device = Dtype = Any

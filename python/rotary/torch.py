@@ -196,7 +196,8 @@ class RotaryEmbedding(torch.nn.Module):
         elif not isinstance(offset, int) or offset != 0:
             fail("VALUE", "RotaryEmbedding", "positions or offset must be given but got both")
         wide = torch.float64 if q.dtype == torch.float64 else torch.float32
-        is_usual = self._rows_of_keys is self._start is self._entry is None and q.dim() == len(layout)
+        others = self._rows_of_keys, self._start, self._entry
+        is_usual = others == (None, None, None) and q.dim() == len(layout)
         if k is not None and is_usual and torch.compiler.is_dynamo_compiling():  # the same, with fewer guards
             cos, sin = self._rows.at(as_tensor(positions, q.device), length, wide)
             return entry.turned(q, k, cos, sin, self._rows.pairing, layout, self.first)

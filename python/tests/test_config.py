@@ -66,6 +66,23 @@ class Config(unittest.TestCase):
         self.assertIn("llama", repr(ropes))
         self.assertIn("4/2 heads of 16, half, base 10000", repr(one))
 
+    def test_entries_and_configs_stand_for_their_rope(self):
+        one = rotary.config(LLAMA)
+        table, speeds = rotary.Table(one[0].rope, range(4)), rotary.frequencies(one[0].rope)
+        for source in (one, one[0], one[0].rope, speeds, LLAMA, json.dumps(LLAMA), Pretrained(), Model()):
+            self.assertEqual((rotary.Table(source, range(4)), rotary.frequencies(source)), (table, speeds))
+        self.assertEqual(rotary.Table.between(one, range(4), LLAMA, range(4)).cos.min(), 1)
+        several = rotary.config(CONFIGS / "gemma-3-27b.json")
+        for layer in (0, 5, 6, 11):
+            self.assertIn(layer, several.for_layer(layer).layers)
+        self.assertNotEqual(several.for_layer(0).rope, several.for_layer(5).rope)
+        for wrong in (lambda: several.for_layer(1000), lambda: several.for_layer(0, "audio_config"),
+                      lambda: rotary.Table(several, 1), lambda: rotary.frequencies(several)):
+            refused(self, "ROPE", wrong)
+        for wrong in (7, None, [LLAMA], object()):
+            with self.assertRaisesRegex(TypeError, r"^\[Table\] a rope must be"):
+                rotary.Table(wrong, 1)
+
     def test_values(self):
         ropes = rotary.config(CONFIGS / "deepseek-v3.json")
         for again in (pickle.loads(pickle.dumps(ropes)), copy.deepcopy(ropes)):

@@ -115,6 +115,8 @@ class Program(unittest.TestCase):
         expected = printed("check", CONFIG, *words, status=1)
         got = rotary.check(CONFIG, self.x, y, positions=range(100, 106))
         self.assertEqual(rounded(got), rounded(expected))
+        self.assertEqual({*got, "tensors"}, {*rotary.tools.Check.__annotations__})
+        self.assertEqual({*got["diagnosis"], "tensors"}, {*rotary.tools.Diagnosis.__annotations__})
         self.assertEqual((got["equal"], got["diagnosis"]["verdict"]), (False, "pairing"))
         # A tolerance is for noise, not for another rotation.
         self.assertFalse(rotary.check(CONFIG, self.x, y, positions=range(100, 106), tolerance=1e3)["equal"])
@@ -128,6 +130,7 @@ class Program(unittest.TestCase):
         got = rotary.check(CONFIG, q, k, positions=range(100, 106), layout="bthd")
         self.assertTrue(got["equal"])
         self.assertEqual(set(got["tensors"]), {"q", "k"})
+        self.assertEqual({*got["tensors"]["q"]}, {*rotary.tools.TensorCheck.__annotations__})
         got = rotary.check(CONFIG, q, k, positions=range(100, 106), tensors=["q"])
         self.assertNotIn("tensors", got)
 
@@ -151,6 +154,7 @@ class Program(unittest.TestCase):
         ):
             expected = printed("extend", CONFIG, "--length", "131072", *words)
             self.assertEqual(rotary.tools.extend(CONFIG, 131072, **given), expected)
+            self.assertEqual({*expected}, {*rotary.tools.Extension.__annotations__})
         config = json.loads(CONFIG.read_text())
         text = rotary.tools.extend(config, 131072, scaling="yarn", output=self.folder / "longer")
         written = json.loads((self.folder / "longer" / "config.json").read_text())

@@ -76,9 +76,32 @@ class Values(unittest.TestCase):
         ):  # fmt: skip
             with self.subTest(wrong), self.assertRaises(TypeError):
                 rotary.Rope(**{"head_dim": 6, "pairing": "half", **wrong})
-        wrong_values = {"base": 10**400}, {"pairing": "\ud800"}
-        for code, wrong in (*(("VALUE", value) for value in wrong_values), ("SHAPE", {"head_rows": 0})):
+        for code, wrong in (("VALUE", {"base": 10**400}), ("PAIRING", {"pairing": "\ud800"}),
+                            ("SHAPE", {"head_rows": 0})):  # fmt: skip
             refused(self, code, lambda: rotary.Rope(**{"head_dim": 6, "pairing": "half", "phase": [0.0] * 3, **wrong}))
+
+    def test_words_of_model_cards(self):
+        half = rotary.Rope(head_dim=64, base=5e5, rotary_dim=32, pairing="half")
+        for words in ({"theta": 5e5}, {"rope_theta": 5e5}, {"base": 5e5, "theta": 5e5}):
+            self.assertEqual(rotary.Rope(head_dim=64, pairing="neox", partial_rotary_factor=0.5, **words), half)
+        yarn = {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 4096, "rope_theta": 5e5}
+        scaled = half.replace(scaling=rotary.scalings.Yarn(factor=4, trained_length=4096))
+        self.assertEqual(rotary.Rope(head_dim=64, rotary_dim=32, pairing="half", scaling=yarn), scaled)
+        whole = {**yarn, "partial_rotary_factor": 0.5}
+        self.assertEqual(rotary.Rope(head_dim=64, pairing="half", scaling=whole), scaled)
+        self.assertEqual(scalings.read(yarn), scaled.scaling)
+        far = {"rope_type": "longrope", "short_factor": [1.0] * 3, "long_factor": [2.0] * 3, "factor": 8.0}
+        far["original_max_position_embeddings"] = 4096
+        self.assertEqual(scalings.read(far).long_factor, (2.0,) * 3)
+        for code, words in (
+            ("CONFIG_MISSING", {"scaling": {"rope_type": "yarn", "factor": 4.0}}),
+            ("CONFIG_MISSING", {"scaling": {name: far[name] for name in far if name != "factor"}, "rotary_dim": 6}),
+            ("CONFIG_KEY", {"scaling": {**yarn, "speed": 1}}), ("CONFIG_VALUE", {"scaling": {"rope_type": "yarned"}}),
+            ("VALUE", {"scaling": yarn, "base": 1e6}), ("VALUE", {"theta": 1e6, "base": 5e5}),
+            ("VALUE", {"rotary_dim": 16, "partial_rotary_factor": 0.5}),
+        ):  # fmt: skip
+            sentence = refused(self, code, lambda: rotary.Rope(**{"head_dim": 64, "pairing": "half", **words}))
+            self.assertTrue(sentence.startswith("[Rope] "), sentence)
 
     def test_axes(self):
         self.assertEqual(rotary.makers.sectioned_axes([1, 2, 1]), (0, 1, 1, 2))
@@ -274,6 +297,23 @@ class TheTable(unittest.TestCase):
             self.assertLessEqual(ulps(table[:, pair : pair + 1], cos).max(), 1)
         self.assertEqual(rotary.Table(rope, grid[:, None, :]).shape, (1, 3, 32))
         refused(self, "SHAPE", lambda: rotary.Table(rope, np.zeros((2, 5), int)))
+
+    def test_tokens_of_a_table(self):
+        axes = rotary.Rope(head_dim=64, pairing="half", axis=rotary.makers.sectioned_axes([16, 8, 8]))
+        grid = np.arange(15).reshape(3, 5)
+        for table in (rotary.Table(self.rope, range(100, 105)), rotary.Table(self.rope, np.arange(10.0).reshape(2, 5)),
+                      rotary.Table(axes, grid), rotary.Table(axes, grid[:, None])):  # fmt: skip
+            for index in (slice(1, 4), slice(None, None, 2), [4, 0], np.array([3, 3, 1]), slice(-1, None)):
+                part, of = table[index], (axes if table.positions.shape[0] == 3 else self.rope)
+                self.assertEqual(part, rotary.Table(of, table.positions[..., index]))
+                self.assertEqual(len(part), part.tokens)
+            self.assertEqual((table[2], table[-1]), (table[2:3], table[4:]))
+            with self.assertRaises(TypeError):
+                iter(table)
+            with self.assertRaises(IndexError):
+                table[[9]]
+        rows = rotary.Table(self.rope, range(9))[[[1, 2, 3], [6, 7, 8]]]
+        self.assertEqual(rows, rotary.Table(self.rope, [[1, 2, 3], [6, 7, 8]]))
 
     def test_wrong_positions(self):
         for code, positions in {

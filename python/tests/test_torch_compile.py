@@ -162,6 +162,23 @@ class Module(unittest.TestCase):
             self.assertTrue(all(map(torch.equal, got, expected(positions))), words)
             self.assertTrue(torch.equal(rope(q, layout="bhtd", **words), got[0]))
 
+    def test_positions_of_every_kind_in_one_graph(self):
+        rope = rotary.RotaryEmbedding(head_dim=16, pairing="half", layout="bhtd")
+        expected = rope(self.q, self.k, offset=3)
+        for positions in (range(3, 8), [3, 4, 5, 6, 7], [3.0, 4, 5, 6, 7], torch.arange(3, 8)):
+            run, _ = compiled(lambda q, k: rope(q, k, positions))  # noqa: B023
+            self.assertTrue(all(map(torch.equal, run(self.q, self.k), expected)), positions)
+            run, _ = compiled(lambda q: rotary.rotate(q, rope.table(positions), layout="bhtd"))  # noqa: B023
+            self.assertTrue(torch.equal(run(self.q), expected[0]))
+        run, _ = compiled(lambda q: rope(q, positions=7))
+        self.assertTrue(torch.equal(run(self.q[:, :, :1]), rope(self.q[:, :, :1], positions=7)))
+        wide = self.q.double(), self.k.double()
+        for got, wanted in zip(compiled(rope)[0](*wide), rope(*wide), strict=True):
+            torch.testing.assert_close(got, wanted, rtol=0, atol=1e-15)
+        with self.assertRaisesRegex(TypeError, "offset must be an int, or a tensor of integers"):
+            rope(self.q, offset=[3, 9])
+        self.assertEqual(rope(self.q.to("meta")).device.type, "meta")
+
     def test_ropes(self):
         several = rotary.Rope(head_dim=16, pairing="half", axis=rotary.makers.sectioned_axes([4, 2, 2]))
         ids = torch.arange(30).view(3, 2, 5)
@@ -282,6 +299,11 @@ class Module(unittest.TestCase):
             for count in (5, 2, 40):
                 y = torch.randn(2, count, 32)
                 torch.testing.assert_close(loaded(y), model(y), rtol=0, atol=1e-6)
+            called = {str(node.target) for node in program.graph.nodes if node.op == "call_function"}
+            ours = {name for name in called if not name.startswith(("aten.", "<built-in", "sym_"))}
+            self.assertEqual(ours, {"rotary.rotate_qk.default"})  # librotary_torch.so has it
+            one = torch.export.export(model, (x[:, :1],), strict=strict)
+            self.assertNotIn("rotary", str(one.graph))  # one token needs nothing
             y = torch.randn(2, 9, 32, requires_grad=True)  # an exported program can be trained
             expected = torch.autograd.grad(model(y).pow(2).sum(), y)[0]
             torch.testing.assert_close(torch.autograd.grad(loaded(y).pow(2).sum(), y)[0], expected)

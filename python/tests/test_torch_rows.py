@@ -46,7 +46,7 @@ class Rows(unittest.TestCase):
         rope = rotary.Rope(**WORDS, scaling=rotary.scalings.Dynamic(factor=4, trained_length=4096))
         self.assertEqual(unequal(rope, np.arange(4096)), 0)
         self.assertEqual(unequal(rope, np.arange(9000), angles="float32"), 0)
-        self.assertLess(unequal(rope, np.arange(20000, 20000 + 4096)), 100)  # of 524288
+        self.assertLess(unequal(rope, np.arange(20000, 20000 + 4096)), 100)
         table, (cos, _) = rotary.Table(rope, range(20000)), RowMaker(rope, "exact", "f32").at(torch.arange(20000))
         self.assertLess(np.abs(table.cos - cos.numpy()).max(), 1e-7)
         several = rope.replace(axis=rotary.makers.sectioned_axes([16, 24, 24]))

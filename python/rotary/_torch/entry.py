@@ -105,7 +105,7 @@ def turned(
 
 
 def _turned(operation: str, tensors: tuple[Any, ...], cos: Tensor, sin: Tensor, how: How) -> tuple[Tensor, ...]:
-    if _is_compiling() and _is_fused(tensors[0], how.layout):
+    if torch.compiler.is_compiling() and _is_fused(tensors[0], how.layout):  # by torch.export too
         check(operation, tensors, cos, sin, how)
         return tuple(plain.rotated(x, cos, sin, how) for x in tensors)
     turn = ops.turn_recorded if not _is_compiling() and _by_function(*tensors, cos, sin) else ops.turn

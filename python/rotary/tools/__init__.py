@@ -230,7 +230,8 @@ def extend(
             CONFIG_MISSING (no trained length), FORMAT (a GGUF file or params.json), FILE.
     """
     words: dict[str, Any] = {"factor": factor, "trained_length": trained_length, "rope": rope}
-    words |= {"pairing": _word(pairing), "scaling": "default" if scaling == "none" else scaling, "output": _path(output)}
+    words |= {"pairing": _word(pairing), "output": _path(output)}
+    words["scaling"] = "default" if scaling == "none" else scaling
     return loaded(_core._extend(_named(source), length, words))
 
 
