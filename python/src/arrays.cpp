@@ -182,7 +182,7 @@ void ArrayView::take(const dlpack::Tensor& tensor) {
          device, "): move it to the CPU");
   }
   const std::optional<ElementType> found = type_of(tensor.dtype);
-  if (!found) {  // of DLPack's newer types all behind the bools are floats
+  if (!found) {  // DLPack's newer types, behind the bools, are floats
     const char* word = tensor.dtype.code == dlpack::code_complex ? "complex"
                        : tensor.dtype.code > dlpack::code_bool   ? "float"
                                                                  : "a type of DLPack of bits ";
