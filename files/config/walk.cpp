@@ -255,7 +255,8 @@ class Walk {
     if (const auto of_class = type_of_class(name); !type.empty() && !of_class.empty())
       type += ": " + name + " is a class of " + std::string(of_class);
     std::string pairing = words.give_pairing;
-    if (!pairing.empty() && !rope_keys) pairing += ", and " + words.give_base + ", if the model has a rope";
+    if (!rope_keys)
+      pairing = words.give_base.empty() ? "" : pairing + ", and " + words.give_base + ", if the model has a rope";
     const std::string advice = type + (type.empty() || pairing.empty() ? "" : "; or ") + pairing;
     fail(Code::MODEL_TYPE, "read_config", "the pairing of every model_type must be known but ",
          node.root() ? "this file has " : node.path + " has ", what, (node.type.empty() ? "" : ", which is not known"),

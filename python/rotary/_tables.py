@@ -300,7 +300,14 @@ class Table(_core._Rows, _Value, Shaped):
 
     @classmethod
     def _of(cls, cos: Any, sin: Any, shape: tuple[int, ...], pairing: Any, positions: Any, xpos: bool = False) -> Table:
-        return cls._of_rows("Table", view(cos, "F32", shape), view(sin, "F32", shape), pairing, "", positions, xpos)
+        if type(xpos) is not bool:
+            raise TypeError(f"xpos must be a bool but got {type(xpos).__name__}")
+        rows = view(cos, "F32", shape), view(sin, "F32", shape)
+        table = cls._of_rows("Table", *rows, pairing, "", positions, xpos)
+        places = (table.tokens,) if positions is None else positions[1] or (1,)
+        if places[-1] != table.tokens or len(places) > 3:
+            fail("SHAPE", "Table", f"positions must be those of {table.tokens} tokens but got {places}")
+        return table
 
     def _values(self) -> tuple[Any, ...]:
         cos, sin = (bytes(_core._memory(self, which)) for which in (False, True))

@@ -182,9 +182,11 @@ void ArrayView::take(const dlpack::Tensor& tensor) {
          device, "): move it to the CPU");
   }
   const std::optional<ElementType> found = type_of(tensor.dtype);
-  if (!found) {
-    refuse_type(name_, "DLPack's type " + std::to_string(tensor.dtype.code) + " of " +
-                           std::to_string(tensor.dtype.bits) + " bits");
+  if (!found) {  // DLPack's newer types, behind the bools, are floats
+    const char* word = tensor.dtype.code == dlpack::code_complex ? "complex"
+                       : tensor.dtype.code > dlpack::code_bool   ? "float"
+                                                                 : "a type of DLPack of bits ";
+    refuse_type(name_, word + std::to_string(tensor.dtype.bits));
   }
   type = *found;
   data = tensor.data == nullptr ? nullptr : static_cast<std::byte*>(tensor.data) + tensor.byte_offset;

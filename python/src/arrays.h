@@ -49,7 +49,8 @@ inline constexpr std::uint64_t read_only = 1;
 
 inline constexpr std::int32_t cuda = 2;
 inline constexpr std::int32_t cpu = 1, pinned_by_cuda = 3, pinned_by_rocm = 11;  // memory that the CPU reads
-inline constexpr std::uint8_t code_int = 0, code_uint = 1, code_float = 2, code_bfloat = 4, code_bool = 6;
+inline constexpr std::uint8_t code_int = 0, code_uint = 1, code_float = 2, code_bfloat = 4, code_complex = 5;
+inline constexpr std::uint8_t code_bool = 6;
 
 // type(x).__dlpack_c_exchange_api__ is a capsule "dlpack_exchange_api" of this struct, which has more members.
 struct ExchangeApi {

@@ -47,9 +47,8 @@ Model model_of(PyObject* source, PyObject* pairing, const char* operation = "con
   const bool is_text = view_of(PyTuple_GetItem(source, 0), "source") == "text";
   const std::string content = string_of(PyTuple_GetItem(source, 1), "source");
   const ConfigOptions options = options_of(pairing);
-  return named(operation, [&] {
-    return is_text ? parse_config(content, options) : read_config(config_path(content), options);
-  });
+  return named(operation,
+               [&] { return is_text ? parse_config(content, options) : read_config(config_path(content), options); });
 }
 
 Json to_json(const Model& model, const ModelRope& used) {

@@ -77,6 +77,14 @@ class Rows(unittest.TestCase):
                     self.assertLess(abs(mpmath.sin(angle) - float(table.sin[row, column])), 1e-15)
         self.assertTrue(torch.equal(rope(q, positions=places), rotary.rotate(q, table, layout="thd")))
 
+    def test_tensors_of_a_table(self):
+        table = rotary.Table(rotary.Rope(**WORDS), range(5))
+        for words, kind in (((), torch.float32), (("cpu", torch.bfloat16), torch.bfloat16)):
+            cos, sin = table.tensors(*words)
+            self.assertTrue(torch.equal(cos, torch.tensor(table.cos).to(kind)) and cos.dtype == sin.dtype == kind)
+            cos.zero_()  # a copy
+            self.assertEqual(table.cos[0, 0], 1)
+
     def test_refusals(self):
         rope = rotary.RotaryEmbedding(**WORDS, layout="thd")
         q = torch.randn(5, 2, 128, device="meta")
