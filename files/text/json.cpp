@@ -87,7 +87,7 @@ class Guard {
   struct Open {
     bool is_object = false;
     std::string key = {};
-    std::map<std::string, std::size_t> hashes = {};  // the value of each key
+    std::map<std::string, std::size_t> hashes = {};  // the hash of each key's value
   };
 
   static void replace_marked(Json& parsed) {
