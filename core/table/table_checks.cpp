@@ -172,9 +172,10 @@ void check_rows(const char* operation, const Rows& r) {
   if (r.rows > 1 && r.stride < std::int64_t{r.head_rows} * r.pairs)
     refuse(Code::SHAPE, "stride must be at least the ", std::int64_t{r.head_rows} * r.pairs,
            " values of a row but got ", r.stride);
-  if (PositionsAccess::are_real(r.numbers)) refuse(Code::POSITION, "the numbers of rows must be integers");
+  if (PositionsAccess::are_real(r.numbers))
+    refuse(Code::POSITION, "the numbers of rows must be integers of one axis but are doubles");
   if (r.numbers.axes() != 1)
-    refuse(Code::POSITION, "the numbers of rows must be of one axis but have ", r.numbers.axes());
+    refuse(Code::POSITION, "the numbers of rows must be integers of one axis but have ", r.numbers.axes(), " axes");
   const std::int64_t count = r.numbers.batch() * r.numbers.tokens();
   for (std::int64_t i = 0; i < count; ++i) {
     const std::int64_t n = PositionsAccess::integer(r.numbers, i);

@@ -1,3 +1,4 @@
+# mypy: disable-error-code="import-not-found"
 """Types of arguments that several functions take."""
 
 from __future__ import annotations
