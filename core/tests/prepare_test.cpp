@@ -7,7 +7,7 @@
 #include "rotary/rotary.h"
 #include "rotary/rotary_c.h"
 
-#if defined(__GLIBC__) && !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+#if defined(__GLIBC__) && !defined(ROTARY_SANITIZED)  // a sanitizer has a malloc of its own
 #define COUNTS_MALLOC 1
 #else
 #define COUNTS_MALLOC 0
