@@ -154,7 +154,8 @@ class Process(unittest.TestCase):
                         typing.get_type_hints(thing)
                     if isinstance(thing, type) and isinstance(thing.__init__, types.FunctionType):
                         typing.get_type_hints(thing.__init__)
-        self.assertLessEqual(len(pydoc.render_doc(rotary).splitlines()), 600)
+        if sys.version_info < (3, 13):  # where pydoc writes a line for each parameter of a long signature
+            self.assertLessEqual(len(pydoc.render_doc(rotary).splitlines()), 600)
         self.assertIn("layout", inspect.signature(rotary.rotate_qk).parameters)
         self.assertIn("positions", inspect.signature(rotary.Table).parameters)
 
