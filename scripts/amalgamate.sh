@@ -42,7 +42,7 @@ class Text:
             if not line.startswith("#include"):
                 (self if kernels is None else kernels).lines.append(line)
                 continue
-            own = local and kernels is not None and re.search(r"/core/cpu/(lanes|rotate|angles)/", str(key))
+            own = local and kernels is not None and re.search(r"/core/cpu/(lanes/(?!x86_)|rotate/|angles/)", str(key))
             holder = kernels if own else self
             if key in holder.done:
                 continue

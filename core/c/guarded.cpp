@@ -8,7 +8,6 @@
 #include <cstring>
 #include <exception>
 #include <new>
-#include <string>
 #include <system_error>
 
 #include "runtime/compiler.h"
@@ -46,9 +45,8 @@ rotary_status guard(void (*work)(const void*), const void* context) noexcept {
     return failed(error.code(), error.what());
   } catch (const std::bad_alloc&) {
     return failed(Code::MEMORY, "[rotary] memory must suffice but ran out");
-  } catch (const std::system_error& error) {  // a pool whose threads did not start
-    return failed(Code::MEMORY,
-                  (std::string("[rotary] the system must start the threads but refused: ") + error.what()).c_str());
+  } catch (const std::system_error&) {  // a pool whose threads did not start
+    return failed(Code::MEMORY, "[rotary] the system must start the threads of a pool but refused");
   } catch (const std::exception& error) {
     return failed(Code::INTERNAL, error.what());
   }

@@ -396,12 +396,13 @@ rotary_status rotary_latent_rows(rotary_cache* cache, void* rows, int64_t pages,
                                  int32_t rope_dim) {
   return guarded([&] {
     rotary_cache to = read("latent_rows", "cache", cache);
-    const Cache of = latent_rows(rows, pages, page_size, latent_dim, rope_dim);
-    to.k = of.k, to.v = of.v;
-    to.pages = of.pages, to.page_size = of.page_size, to.heads = of.heads, to.head_dim = of.head_dim;
-    to.page_stride = of.page_stride, to.token_stride = of.token_stride, to.head_stride = of.head_stride;
-    to.k_offset = of.k_offset, to.v_head_dim = of.v_head_dim;
-    to.v_page_stride = of.v_page_stride, to.v_token_stride = of.v_token_stride, to.v_head_stride = of.v_head_stride;
+    const Cache made = latent_rows(rows, pages, page_size, latent_dim, rope_dim);
+    to.k = made.k, to.v = made.v;
+    to.pages = made.pages, to.page_size = made.page_size, to.heads = made.heads, to.head_dim = made.head_dim;
+    to.page_stride = made.page_stride, to.token_stride = made.token_stride, to.head_stride = made.head_stride;
+    to.k_offset = made.k_offset, to.v_head_dim = made.v_head_dim;
+    to.v_page_stride = made.v_page_stride, to.v_token_stride = made.v_token_stride;
+    to.v_head_stride = made.v_head_stride;
     write(cache, to);
   });
 }
@@ -444,11 +445,12 @@ rotary_status rotary_shift_cache(const rotary_cache* cache, int32_t dtype, const
                                  int64_t drop, const rotary_sequences* sequences, const rotary_options* options) {
   return guarded([&] {
     const char* const operation = "shift";
-    const Cache of = cache_of(operation, read(operation, "cache", cache));
+    const Cache whole = cache_of(operation, read(operation, "cache", cache));
     const auto type = dtype_constants.as<DType>(operation, dtype, "dtype");
     const Sequences moving = sequences_of(operation, sequences);
-    with_options(operation, options, 0,
-                 [&](const RotateOptions& o) { shift(of, type, table_of(operation, table), keep, drop, moving, o); });
+    with_options(operation, options, 0, [&](const RotateOptions& o) {
+      shift(whole, type, table_of(operation, table), keep, drop, moving, o);
+    });
   });
 }
 

@@ -99,7 +99,7 @@ const Struct& fields_of(const char* operation, const char* name, const Struct* g
   read_into(operation, name, given, &other, sizeof other);
   return other;
 }
-// The same as a copy.
+// Copies what fields_of gives.
 template <class Struct>
 Struct read(const char* operation, const char* name, const Struct* given) {
   Struct other;

@@ -40,6 +40,7 @@ class SlotNumbers {
       : slots_(slots),
         tokens_(tokens),
         pages_(k_pages.batch),
+        count_(product(k_pages.batch, k_pages.tokens)),
         page_size_(k_pages.tokens),
         shift_((page_size_ & (page_size_ - 1)) == 0 ? std::countr_zero(static_cast<std::uint64_t>(page_size_)) : -1),
         pages_join_(joins(k_pages) && joins(v_pages)) {}
@@ -53,7 +54,7 @@ class SlotNumbers {
     return pages_join_ ? std::numeric_limits<Index>::max() : page_size_ - place.token;
   }
 
-  // The slot of token i = batch row * tokens + token; -1: the token is skipped.
+  // The slot of token i = batch row * tokens + token; below 0: the token is skipped.
   Index of(Index i) const noexcept {
     if (slots_.slot != nullptr) return of_slot(slots_.slot[i]);
     if (slots_.slot_int32 != nullptr) return of_slot(slots_.slot_int32[i]);
@@ -61,7 +62,7 @@ class SlotNumbers {
   }
 
  private:
-  Index of_slot(Index slot) const noexcept { return slot < 0 || place_of(slot).page >= pages_ ? -1 : slot; }
+  Index of_slot(Index slot) const noexcept { return slot < count_ ? slot : -1; }
   Index of_sequence(std::int32_t sequence, std::int32_t position) const noexcept {
     if (sequence < 0 || sequence >= slots_.sequences || position < 0) return -1;
     const auto [page, token] = place_of(position);
@@ -77,7 +78,7 @@ class SlotNumbers {
   }
 
   const Slots& slots_;
-  Index tokens_, pages_, page_size_;
+  Index tokens_, pages_, count_, page_size_;
   int shift_;  // log2(page_size), or -1 if it is no power of two
   bool pages_join_;
 };

@@ -100,6 +100,9 @@ void check_k(const char* operation, const ConstHeads& q, const ConstHeads& k, co
          " where the cache's type is not k's but got ", b.head_dim);
 }
 
+// Whether the rows of the cache hold v and, behind it, k, as those of latent_rows do.
+bool has_latent_rows(const Cache& c) noexcept { return c.k_offset > 0 && c.k_offset == c.v_head_dim && c.k == c.v; }
+
 // Checks that k has no elements beside its block, as q has before its own. Throws SHAPE.
 void check_k_alone(const char* operation, int first, const Layout& k, int rotary_dim) {
   if (!has_elements(k) || k.head_dim == rotary_dim) return;
@@ -108,8 +111,8 @@ void check_k_alone(const char* operation, int first, const Layout& k, int rotary
 }
 // Checks that the block of q ends its heads where the cache has latent rows. A first that was forgotten would rotate
 // other elements and break no other rule. Throws SHAPE.
-void check_latent_q(const char* operation, int first, const Layout& q, int rotary_dim, const Cache& cache) {
-  if (cache.k != cache.v || cache.k_offset != cache.v_head_dim || !has_elements(q)) return;
+void check_latent_q(const char* operation, int first, const Layout& q, int rotary_dim) {
+  if (!has_elements(q)) return;
   if (first + rotary_dim == q.head_dim) return;
   fail(Code::SHAPE, operation, "first must be ", q.head_dim - rotary_dim, ", where the last ", rotary_dim, " of the ",
        q.head_dim, " elements of q's heads begin, in a call with latent rows, but got ", first);
@@ -173,16 +176,16 @@ bool lies_in_pages(const Layout& l, std::int64_t row, const void* data, std::int
          (heads_first || steps_over(l.heads, l.head_stride)) && steps_over(l.batch, l.batch_stride) &&
          lies_at(data, extent, bytes, range);
 }
-// Whether each row holds v and, behind it, k (latent_rows).
-bool shares_rows(const Cache& c, std::int64_t k_bytes, std::int64_t v_bytes) noexcept {
-  return c.k == c.v && c.k_offset > 0 && c.k_offset == c.v_head_dim && k_bytes == v_bytes &&
-         c.page_stride == c.v_page_stride && c.token_stride == c.v_token_stride && c.head_stride == c.v_head_stride;
+// Whether both sides of a cache with latent rows are one range.
+bool is_one_range(const Cache& c, std::int64_t k_bytes, std::int64_t v_bytes) noexcept {
+  return has_latent_rows(c) && k_bytes == v_bytes && c.page_stride == c.v_page_stride &&
+         c.token_stride == c.v_token_stride && c.head_stride == c.v_head_stride;
 }
 bool writes(const Cache& c, const Layout& k_pages, const Layout& v_pages, DType k, DType v, Range& k_cache,
             Range& v_cache) noexcept {
   if (c.type > CacheType::bf16 || c.type == CacheType::f8_e4m3 || c.pages < 1 || c.page_size < 1) return false;
   const std::int64_t k_bytes = bytes_of(cached_type(c.type, k)), v_bytes = bytes_of(cached_type(c.type, v));
-  if (shares_rows(c, k_bytes, v_bytes)) {
+  if (is_one_range(c, k_bytes, v_bytes)) {
     v_cache = {0, 0};  // a part of k_cache
     return lies_in_pages(k_pages, std::int64_t{c.k_offset} + c.head_dim, c.k, k_bytes, k_cache);
   }
@@ -242,7 +245,7 @@ void check_rotate_append(const char* operation, const ConstHeads& q, const Heads
                  options.direction, job);
     check_k_alone(operation, options.first, k.layout, table.rotary_dim());
   }
-  if (cache.k_offset > 0) check_latent_q(operation, options.first, q.layout, table.rotary_dim(), cache);
+  if (has_latent_rows(cache)) check_latent_q(operation, options.first, q.layout, table.rotary_dim());
   if (plainly_sound(q, q_out, k, v, table, cache, slots)) return check_places(operation, cache, slots, k.layout);
   check_kv(operation, k, v, cache.v_head_dim);
   check_k(operation, q, k, table, cache);

@@ -4,6 +4,7 @@
 #include <string>
 
 #include "rotary/config.h"
+#include "text/io.h"
 #include "values/fail.h"
 
 namespace rotary {
@@ -35,18 +36,16 @@ bool is_about(const Note& note, std::span<const std::string> layer_types) {
 }
 
 const ModelRope* rope_of_layer(const Model& model, int layer, std::string_view part) {
-  const auto is_of_part = [&](const ModelPart& one) { return one.path == part; };
-  if (part.empty() && !model.ropes.empty() && std::ranges::none_of(model.parts, is_of_part))
-    part = model.ropes.front().part;
-  const auto own = std::ranges::find_if(model.parts, is_of_part);
-  if (own == model.parts.end() && !model.parts.empty()) {
+  if (part.empty() && part_of(model, part).layers == 0 && !model.ropes.empty()) part = model.ropes.front().part;
+  const int layers = part_of(model, part).layers;
+  if (layers == 0 && !model.parts.empty()) {
     std::string paths;
-    for (const ModelPart& one : model.parts) paths += (paths.empty() ? "\"" : ", \"") + one.path + "\"";
-    detail::fail(Code::ROPE, "rope_of_layer", "part must be one of ", paths, " but got \"", part, "\"");
+    for (const ModelPart& one : model.parts) paths += (paths.empty() ? "" : ", ") + files::in_quotes(one.path);
+    detail::fail(Code::ROPE, "rope_of_layer", "part must be one of ", paths, " but got ", files::in_quotes(part));
   }
-  if (own != model.parts.end() && (layer < 0 || layer >= own->layers))
-    detail::fail(Code::ROPE, "rope_of_layer", "layer must be one of the ", own->layers, " of part \"", part,
-                 "\", from 0 on, but got ", layer);
+  if (layers > 0 && (layer < 0 || layer >= layers))
+    detail::fail(Code::ROPE, "rope_of_layer", "layer must be one of the ", layers, " of part ", files::in_quotes(part),
+                 ", from 0 on, but got ", layer);
   for (const ModelRope& rope : model.ropes) {
     if (rope.part == part && std::ranges::count(rope.layers, layer) != 0) return &rope;
   }

@@ -154,7 +154,7 @@ class Ropes(_Record, Sequence[ModelRope], public="rotary.tools"):
         return self._ropes[index]
 
     def for_layer(self, layer: int, part: str | None = None) -> ModelRope:
-        """The first rope that a layer uses. part: the path of its sub-config; None: that of the first rope.
+        """The first rope that a layer uses. part: the path of its sub-config; None: the first rope's.
 
         Raises:
             rotary.Error: ROPE for a layer without a rope, or that the model does not have.

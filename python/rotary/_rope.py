@@ -140,7 +140,7 @@ def _the_one(names: str, given: Any, default: Any, *others: Any) -> Any:
 
 
 def _read_scaling(words: dict[str, Any], rotary_dim: int, base: float) -> Scaling:
-    """The scaling that a config's rope_scaling or rope_parameters describes, as of Llama."""
+    """The scaling that a config's rope_scaling or rope_parameters describes, read as a Llama's."""
     import json
 
     config = {"model_type": "llama", "hidden_size": rotary_dim, "num_attention_heads": 1, "num_hidden_layers": 1}

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "angles_operators.h"
-#include "cpu/x86_intrinsics.h"
+#include "x86_intrinsics.h"
 
 namespace rotary::cpu {
 namespace {

@@ -1,9 +1,9 @@
 // Eight lanes, AVX2 and F16C.
 #pragma once
 
-#include "cpu/x86_intrinsics.h"
 #include "runtime/compiler.h"
 #include "scalar.h"
+#include "x86_intrinsics.h"
 
 namespace rotary::cpu {
 namespace {

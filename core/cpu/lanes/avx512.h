@@ -2,7 +2,7 @@
 #pragma once
 
 #include "avx2.h"
-#include "cpu/x86_intrinsics.h"
+#include "x86_intrinsics.h"
 
 namespace rotary::cpu {
 namespace {

@@ -44,7 +44,7 @@ class Agreement:
         kind: the module's class.
         layer_type: the type of the layers that use the table, "" if the module has one table.
         ropes: entries of rotary.config: one, or several whose columns follow each other, as of the axes of an image.
-        makers: those of the ropes' rows.
+        makers: each makes the rows of one of the ropes.
         positions: the form of the module's position_ids: "tokens" [batch, tokens], "axes first" [axes, batch, tokens],
             "axes last" [tokens, axes], "batched axes last" [batch, tokens, axes].
         order: the axis of each coordinate.

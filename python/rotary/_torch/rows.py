@@ -108,7 +108,7 @@ class _Growth:
         return torch.stack((first, second, whole - first - second))
 
     def _narrow(self, length: Tensor, device: torch.device) -> Tensor:
-        """By the steps of frameworks, each rounded to float32."""
+        """The frequencies by the steps of frameworks, each rounded to float32."""
         stretch = (self._factor * length.float() / self._trained - (self._factor - 1)).double()
         growth = torch.where(length > self._trained, stretch, 1.0) ** self._power
         base = self._base * growth.float()
@@ -165,7 +165,7 @@ def _exact(places: list[Tensor], speeds: Tensor, phase: bytes) -> tuple[Tensor, 
 
 
 def _narrow(places: list[Tensor], speeds: Tensor) -> tuple[Tensor, Tensor]:
-    """By the steps of frameworks in float32, each correctly rounded."""
+    """cos and sin by the steps of frameworks in float32, each correctly rounded."""
     terms = [place.float() * speed[0].float() for place, speed in zip(places, speeds.unbind(0))]
     angle = functools.reduce(operator.add, terms).double()
     return angle.cos().float(), angle.sin().float()
@@ -188,7 +188,7 @@ class RowMaker:
     Attributes:
         source: the rope or frequencies; a rope whose rows do not depend on the length is its frequencies.
         angles, rounding: as in rotary.Table.
-        pairing: that of the tables.
+        pairing: the pairing of the tables.
     """
 
     def __init__(self, source: Rope | Frequencies, angles: Angles, rounding: Rounding) -> None:
@@ -243,7 +243,7 @@ class RowMaker:
     def table(
         self, positions: Any, length: Any = None, device: torch.device | None = None, dtype: torch.dtype = torch.float32
     ) -> Table | TensorTable:
-        """The table at the positions, whose rows are on the device; None: that of the positions."""
+        """The table at the positions, whose rows are on the device, by default the positions' own."""
         on_host = not _is_compiling() and dtype is torch.float32 and (device is None or device.type == "cpu")
         if on_host and (not isinstance(positions, Tensor) or (is_quiet() and is_plain(positions))):
             length = None if self._ignores_length else length
