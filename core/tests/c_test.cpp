@@ -515,62 +515,32 @@ TEST(C, AFieldRefusesTheConstantsOfEveryOtherKind) {
   struct Field {
     const char* name;
     const Constants& taken;
-    std::int32_t& (*of)(Fields&);
+    void (*set)(Fields&, std::int32_t);
   };
-  const Field fields[] = {{"rope.pairing", pairings, [](Fields & f) -> auto& {return f.rope.pairing;
-}
-}  // namespace
-, {"rope.scaling", scalings, [](Fields& f) -> auto& {return f.rope.scaling;
-}  // namespace rotary::tests
-}
-, {"positions.type", position_types, [](Fields& f) -> auto& {return f.at.type;
-}
-}
-, {"angles", angles, [](Fields& f) -> auto& {return f.angles;
-}
-}
-, {"rounding", types, [](Fields& f) -> auto& {return f.rounding;
-}
-}
-, {"between's rounding", types, [](Fields& f) -> auto& {return f.between;
-}
-}
-, {"borrow's pairing", pairings, [](Fields& f) -> auto& {return f.borrowed;
-}
-}
-, {"rows.dtype", types, [](Fields& f) -> auto& {return f.rows.dtype;
-}
-}
-, {"rows.pairing", pairings, [](Fields& f) -> auto& {return f.rows.pairing;
-}
-}
-, {"write's angles", angles, [](Fields& f) -> auto& {return f.write_angles;
-}
-}
-, {"write's dtype", types, [](Fields& f) -> auto& {return f.write_dtype;
-}
-}
-, {"heads.dtype", types, [](Fields& f) -> auto& {return f.x.dtype;
-}
-}
-, {"options.direction", ways, [](Fields& f) -> auto& {return f.options.direction;
-}
-}
-, {"options.stores", stores, [](Fields& f) -> auto& {return f.options.stores;
-}
-}
-, {
-  "cache.type", caches, [](Fields & f) -> auto& { return f.cache.type; }
-}
-}
-;
-for (const Field& field : fields) {
-  for (const std::int32_t constant : constants) {
-    const rotary_status status = call_with([&](Fields& f) { field.of(f) = constant; });
-    EXPECT_EQ(status == ROTARY_OK, std::ranges::count(field.taken, constant) == 1)
-        << field.name << " = " << constant << ": " << (status == ROTARY_OK ? "" : rotary_error());
+  const Field fields[] = {
+      {"rope.pairing", pairings, [](Fields& f, std::int32_t c) { f.rope.pairing = c; }},
+      {"rope.scaling", scalings, [](Fields& f, std::int32_t c) { f.rope.scaling = c; }},
+      {"positions.type", position_types, [](Fields& f, std::int32_t c) { f.at.type = c; }},
+      {"angles", angles, [](Fields& f, std::int32_t c) { f.angles = c; }},
+      {"rounding", types, [](Fields& f, std::int32_t c) { f.rounding = c; }},
+      {"between's rounding", types, [](Fields& f, std::int32_t c) { f.between = c; }},
+      {"borrow's pairing", pairings, [](Fields& f, std::int32_t c) { f.borrowed = c; }},
+      {"rows.dtype", types, [](Fields& f, std::int32_t c) { f.rows.dtype = c; }},
+      {"rows.pairing", pairings, [](Fields& f, std::int32_t c) { f.rows.pairing = c; }},
+      {"write's angles", angles, [](Fields& f, std::int32_t c) { f.write_angles = c; }},
+      {"write's dtype", types, [](Fields& f, std::int32_t c) { f.write_dtype = c; }},
+      {"heads.dtype", types, [](Fields& f, std::int32_t c) { f.x.dtype = c; }},
+      {"options.direction", ways, [](Fields& f, std::int32_t c) { f.options.direction = c; }},
+      {"options.stores", stores, [](Fields& f, std::int32_t c) { f.options.stores = c; }},
+      {"cache.type", caches, [](Fields& f, std::int32_t c) { f.cache.type = c; }},
+  };
+  for (const Field& field : fields) {
+    for (const std::int32_t constant : constants) {
+      const rotary_status status = call_with([&](Fields& f) { field.set(f, constant); });
+      EXPECT_EQ(status == ROTARY_OK, std::ranges::count(field.taken, constant) == 1)
+          << field.name << " = " << constant << ": " << (status == ROTARY_OK ? "" : rotary_error());
+    }
   }
-}
 }
 
 TEST(C, TablesBetweenTwoRopesAndShiftsGiveTheBitsOfCpp) {
