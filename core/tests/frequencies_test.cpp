@@ -6,6 +6,7 @@
 #include <cmath>
 #include <cstdint>
 #include <limits>
+#include <numbers>
 #include <set>
 #include <string>
 #include <utility>
@@ -99,6 +100,15 @@ TEST(FrequencyLaws, ScalingsAreEqualWhereTheirValuesAre) {
   EXPECT_NE(given({1, 2}), given({1, 3}));
 }
 
+TEST(FrequencyLaws, Llama3DividesAWavelengthAtBothOfItsLimits) {
+  const double limit = 1 / static_cast<double>(static_cast<float>(2 * std::numbers::pi));
+  EXPECT_EQ(frequencies(rope_of(4, 1e4, Llama3{8, 1, limit, limit})).inv_freq_float32[0], 0.125F);
+}
+
+TEST(FrequencyLaws, ValuesThatNobodyCheckedHaveACountOfPairs) {
+  EXPECT_EQ((Frequencies{.inv_freq = {1, 2}, .head_rows = 0}.pairs()), 2);
+}
+
 // ---- frequencies and multipliers that the rope gives ----
 
 TEST(GivenFrequencies, StandForBaseAndScalingOfWhichTheAttentionFactorStays) {
@@ -180,6 +190,9 @@ TEST(FrequencyErrors, TheFactorOfLongropeIsAnAmplitudeAndMayBeBelowOne) {
   const Frequencies f = frequencies(rope_of(4, 1e4, longrope(0.5)), 0);
   EXPECT_EQ(f.attention_factor, 1);
   EXPECT_EQ(f.inv_freq, (std::vector<double>{1, 0.005}));
+  LongRope least = longrope(2);
+  least.trained_length = 2;
+  EXPECT_EQ(frequencies(rope_of(4, 1e4, least), 2).attention_factor, std::sqrt(2.0));
   for (const double factor : {0.0, -4.0, infinity, std::nan("")}) {
     EXPECT_TRUE(error_of(rope_of(4, 1e4, longrope(factor))).starts_with("SCALING: [frequencies] longrope factor must"));
   }

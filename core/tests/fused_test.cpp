@@ -7,6 +7,7 @@
 #include "core/tests/support/guarded.h"
 #include "core/tests/support/qk_memory.h"
 #include "core/tests/support/splits.h"
+#include "core/tests/support/walking.h"
 
 namespace rotary::tests {
 namespace {
@@ -59,9 +60,10 @@ std::vector<QkMemory> cases(const Sizes& s, DType dtype) {
 }
 
 // Two memories at guard pages: one is read, the other is written.
-class Arena {
+class TwoMemories {
  public:
-  explicit Arena(std::int64_t bytes) : in_(static_cast<std::size_t>(bytes)), out_(static_cast<std::size_t>(bytes)) {}
+  explicit TwoMemories(std::int64_t bytes)
+      : in_(static_cast<std::size_t>(bytes)), out_(static_cast<std::size_t>(bytes)) {}
 
   // Checks rotation in place, and into another memory that has the same places of q and k.
   void check(const QkMemory& c, const Table& table, Direction direction, const Executor& executor, Random& random) {
@@ -104,12 +106,14 @@ class Fused : public ::testing::TestWithParam<GridPoint> {};
 TEST_P(Fused, EqualsACallForQAndACallForKInEveryMemoryFromAnyNumberOfThreads) {
   const auto [dtype, pairing, direction] = GetParam();
   Random random(1);
-  Arena arena(4 << 20);
+  TwoMemories arena(4 << 20);
   const ThreadPool two(2), three(3);
   const Shuffled shuffled(random());
   const Executor* const executors[] = {&serial(), &shuffled, &two, &three};
+  // q and then k by one row of the table at a time, by several, or all of q first.
+  constexpr std::int64_t table_bytes[] = {0, 2048, 128 * 1024};
   std::size_t turn = random();
-  // The last: more of the table than is walked at a time, and large enough for parts of 64 KiB.
+  // The last is large enough for parts of 64 KiB.
   const Sizes all[] = {{1, 1, 32, 8, 64, 64}, {1, 1, 1, 1, 16, 16},  {2, 3, 4, 2, 40, 40},
                        {2, 5, 3, 3, 32, 48},  {3, 2, 5, 1, 34, 34},  {1, 4, 0, 2, 32, 32},
                        {2, 2, 3, 0, 32, 32},  {2, 1, 4, 4, 130, 66}, {2, 70, 8, 2, 128, 128}};
@@ -124,6 +128,7 @@ TEST_P(Fused, EqualsACallForQAndACallForKInEveryMemoryFromAnyNumberOfThreads) {
         const Table table =
             random_table_by_head(random, s.tokens, pairs, pairing, static_cast<int>(batch), by_head ? s.k_heads : 1);
         for (const QkMemory& c : cases(s, dtype)) {
+          const Walking walking(table_bytes[turn % 3]);
           arena.check(c, table, direction, *executors[turn++ % 4], random);
           if (HasFailure()) return;
         }

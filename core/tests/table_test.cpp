@@ -111,6 +111,10 @@ TEST(Table, TakesOnePositionForAllAxesAndReadsOnlyThoseThatItsPairsTurnBy) {
     expect_same_table(Table(three, Positions(thrice, 3), angles), wanted);
     expect_same_table(Table(one, Positions(p, 4), angles), wanted);
     expect_same_table(Table(zeros, Positions(p, 4), angles), wanted);
+    three.phase.clear();
+    three.head_rows = 2;
+    three.inv_freq.insert(three.inv_freq.end(), one.inv_freq.rbegin(), one.inv_freq.rend());
+    expect_same_table(Table(three, {5, 6, 7}, angles), Table(three, Positions(thrice, 3), angles));
     const Frequencies both = frequencies_of(6, 2);
     expect_same_table(Table(both, Positions(p, 4), angles), Table(both, Positions(two, 2), angles));
   }

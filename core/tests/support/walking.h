@@ -20,7 +20,8 @@ inline constexpr Walk walks[] = {{INT64_MAX, 0, 2}, {0, 0, 2}, {0, 1024, 4}};
 
 class Walking {
  public:
-  explicit Walking(const Walk& walk) : before_(detail::tuning()) {
+  explicit Walking(std::int64_t table_bytes) { detail::tuning().table_bytes = table_bytes; }
+  explicit Walking(const Walk& walk) {
     detail::tuning().memory_from = walk.memory_from;
     detail::tuning().fetched_ahead = walk.fetched_ahead;
     detail::tuning().runs_in_place = walk.runs_in_place;
@@ -30,7 +31,7 @@ class Walking {
   Walking& operator=(const Walking&) = delete;
 
  private:
-  const detail::Tuning before_;
+  const detail::Tuning before_ = detail::tuning();
 };
 
 // Memory between guard pages for one case after the other, at its beginning or at its end.
