@@ -37,6 +37,8 @@ const std::vector<Refused> refused = {
 const std::vector<std::string> without_options = {
     R"({"peft_type": "LORA", "base_model_name_or_path": "a/b"})",
     R"({"model": {"type": "phi3"}, "search": {}})",
+    R"({"medusa_num_heads": 4, "base_model_name_or_path": "a/b"})",
+    R"({"image_processor_type": "CLIPImageProcessor"})",
     R"({"builder_config": {}, "plugin_config": {}})",
     R"({"pretrained_config": {}, "build_config": {}})",
     R"({"module": "keras_hub", "class_name": "LlamaBackbone", "config": {}})",

@@ -255,14 +255,10 @@ class DiffusersReader {
     return context;
   }
 
-  static std::vector<std::string_view> key_if_any(std::string_view key) {
-    return key.empty() ? std::vector<std::string_view>() : std::vector{key};
-  }
-
-  // One value for each axis, from a list or from a key for each axis.
-  std::vector<double> by_axis(const std::vector<std::string_view>& keys, double otherwise) const {
-    std::vector<double> values(widths_.size(), otherwise);
-    for (std::size_t k = 0; k < keys.size(); ++k) {
+  // One value for each axis, from a list or from a key for each axis; 1 without a key.
+  std::vector<double> by_axis(const std::vector<std::string_view>& keys) const {
+    std::vector<double> values(widths_.size(), 1);
+    for (std::size_t k = 0; k < keys.size() && !keys[k].empty(); ++k) {
       const std::string key(keys[k]);
       const Object& from = says(key);
       if (keys.size() > 1 || widths_.size() == 1) {
@@ -279,7 +275,7 @@ class DiffusersReader {
   }
 
   std::vector<Axis> axes() const {
-    const std::vector<double> stretch = by_axis(row_.stretch, 1), ntk = by_axis(key_if_any(row_.ntk), 1);
+    const std::vector<double> stretch = by_axis(row_.stretch), ntk = by_axis({row_.ntk});
     std::vector<Axis> axes;
     for (std::size_t a = 0; a < widths_.size(); ++a) {
       const int width = widths_[a];
@@ -328,7 +324,7 @@ class DiffusersReader {
     } else if (widths_.size() > 1) {
       take(axes());
     }
-    if (const double pace = by_axis(key_if_any(row_.pace), 1)[0]; pace != 1) {
+    if (const double pace = by_axis({row_.pace})[0]; pace != 1) {
       rope.multiplier.assign(static_cast<std::size_t>(width()) / 2, pace);
       part_.origins().read("multiplier", part_.keys, row_.pace);
     }

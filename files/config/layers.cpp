@@ -28,8 +28,8 @@ std::optional<std::vector<T>> per_layer(const Part& part, const char* key, std::
     part.keys.refuse(key, "must have one entry for each of the " + std::to_string(layers) + " layers");
   }
   if (values->size() > layers) {
-    part.note(NoteKind::unread,
-              std::string(key) + " has more entries than there are layers: the last ones are not read");
+    part.note(NoteKind::unread, key, " has more entries than there are layers: the last ", values->size() - layers,
+              " are not read");
     values->resize(layers);
   }
   return values;
@@ -141,17 +141,11 @@ std::optional<std::vector<std::string>> types_from_numbers(const Part& part, std
 
 std::vector<std::string> types_as_written(const Part& part, std::size_t layers) {
   for (const char* key : {"layer_types", "layers_block_type"}) {
-    auto types = part.keys.texts(key);
-    if (!types) continue;
+    auto given = part.keys.texts(key);
+    if (!given) continue;
     part.record("layers", key);
-    if (types->size() < layers) {
-      part.keys.refuse(key, "must have one entry for each of the ", layers, " layers");
-    }
-    if (types->size() > layers) {
-      part.note(NoteKind::unread, key, " has more entries than there are layers: the last ", types->size() - layers,
-                " are not read");
-      types->resize(layers);
-    }
+    auto types = per_layer(part, key, layers, std::move(given));
+    if (!types) part.keys.refuse(key, "must have one entry for each of the ", layers, " layers");
     std::transform(types->begin(), types->end(), types->begin(), modern);
     for (const std::string& type : *types) {
       if (!attends(type) && !is_listed(type, "linear_attention conv moe mlp sparse dense")) {

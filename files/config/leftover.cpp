@@ -13,8 +13,8 @@ namespace {
 
 // The common keys of rope_scaling and rope_parameters beside the values of the scalings.
 constexpr std::string_view words_beside_scalings =
-    "alpha llama_4_scaling_beta max_position_embeddings mrope_interleaved mrope_interleaved_glm mrope_section "
-    "partial_rotary_factor rope_parameters rope_scaling rope_theta rope_type rotary_dim type";
+    "alpha finetuned llama_4_scaling_beta max_position_embeddings mrope_interleaved mrope_interleaved_glm "
+    "mrope_section partial_rotary_factor rope_parameters rope_scaling rope_theta rope_type rotary_dim type";
 
 constexpr const char* rope_positions[] = {"rope", "rotary", "yarn", "chatglm"};
 constexpr const char* scaling_parts[] = {"scal", "ntk", "yarn", "dynamic", "xpos"};

@@ -20,6 +20,7 @@ constexpr OtherFile other_files[] = {
     {"base_model_name_or_path r", "of an adapter (PEFT)", "give the config.json of its base model",
      "base_model_name_or_path"},
     {"model search", "ONNX Runtime's genai_config.json", "give the config.json of the model that was exported"},
+    {"medusa_num_heads", "of the heads of Medusa", "give the config.json of its base model", "base_model_name_or_path"},
     {"builder_config plugin_config", "of a TensorRT-LLM engine",
      "give the config.json of the model that the engine was built from"},
     {"pretrained_config build_config", "of a TensorRT-LLM engine",
@@ -28,6 +29,7 @@ constexpr OtherFile other_files[] = {
     {"error", "a server's answer and no config", "give the file itself, after a download that succeeds", "error"},
     {"weight_map", "an index of weights", "give the config.json beside it"},
     {"tokenizer_class", "of a tokenizer", "give the config.json beside it"},
+    {"image_processor_type", "of an image processor", "give the config.json beside it"},
 };
 
 }  // namespace

@@ -241,7 +241,7 @@ bool is_meta(const Object& keys) {
 }  // namespace
 
 // dim, n_layers and n_heads stand in other files too: DistilBERT's of 2019 with hidden_dim, Falcon-Perception's
-// model_args with norm_eps.
+// model_args with norm_eps. A row of "misnamed" in models.json precedes this.
 bool is_params(const Object& keys) {
   if (is_gpt_oss(keys)) return true;
   if (names_model(keys) || !keys.has("dim") || !keys.has("n_layers") || !keys.has("n_heads")) return false;

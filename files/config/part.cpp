@@ -154,7 +154,10 @@ void mark_what_agrees(const Part& part, const RopeKeys& rope, const Rope& model,
   mark("rotary_dim rope_dim attn_rotary_emb", equals(model.rotary_dim));
   mark("rope_position_scale rope_condense_ratio rope_ratio rotary_scaling_factor rope_scaling_factor", equals(1));
   mark("rope_interleaved rope_interleave rope_traditional rotary_interleaved rotary_emb_interleaved",
-       equals((part.known ? part.family.pairing : model.pairing) != Pairing::half));
+       [&](const Json& value) {
+         const auto agrees = [&](Pairing pairing) { return value == (pairing != Pairing::half); };
+         return agrees(model.pairing) || (part.known && agrees(part.family.pairing));
+       });
   mark("rope_type", [&](const Json& value) {  // moved out of the object
     return value.is_string() && published_type(value.get<std::string>()) == rope.type;
   });

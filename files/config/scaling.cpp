@@ -219,7 +219,13 @@ class ScalingReader {
   std::int64_t trained_length() {
     const auto inside = keys_.length(trained_key, max_length);
     const auto top = part_.keys.length(trained_key, max_length);
-    const bool from_top = top && !rope_.truncate_elsewhere;
+    // A wrapper whose text keys stand at the top (Qwen2-VL) hands its text model those that the model's class knows.
+    const bool handed_on = !part_.path.empty() || part_.name() == part_.reading.model.model_type || !part_.known;
+    const bool from_top = top && handed_on && !rope_.truncate_elsewhere;
+    if (top && !handed_on && inside != top) {
+      note(NoteKind::unread, trained_key, " at the top (", *top, ") is not read: transformers keeps it from ",
+           part_.name());
+    }
     if (from_top || inside) {
       origins().read("scaling.trained_length", from_top ? part_.keys : keys_, trained_key);
       if (from_top && inside && *inside != *top) {
@@ -231,8 +237,10 @@ class ScalingReader {
     const auto longest = longest_length();
     if (!longest) missing("original_max_position_embeddings (or the model max_position_embeddings)");
     origins().set("scaling.trained_length", longest->from);
-    note(NoteKind::derived, "original_max_position_embeddings is not given: max_position_embeddings ",
-         longest->positions, ", as the frameworks read it");
+    const std::string word = context_word();
+    note(NoteKind::derived, trained_key, " is not given: ", word, ' ', longest->positions,
+         (word == "max_position_embeddings" ? ", as the frameworks read it"
+                                            : "; transformers itself reads max_position_embeddings"));
     return trained_ = longest->positions;
   }
 

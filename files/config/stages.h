@@ -23,6 +23,8 @@ inline constexpr int max_head_dim = 16384;
 Reading read_json(const Json&, const ConfigOptions&);
 // The end of a sentence on a missing pairing: a suggestion and the caller's way to set a pairing; either may be "".
 std::string with_advice(const std::string& suggestion, const std::string& advice);
+// The caller's ways to name a type that is not known: type, or a pairing; with a base if no rope key is in the file.
+std::string ways_on(const CallerWords&, const std::string& type, bool rope_keys);
 
 // A config's JSON file read once, in the three forms that are needed to change it.
 struct ConfigFile {

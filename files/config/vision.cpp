@@ -11,6 +11,8 @@
 namespace rotary::files {
 namespace {
 
+int sum_of(const std::vector<int>& counts) { return std::accumulate(counts.begin(), counts.end(), 0); }
+
 // The layout is the class's own; no file says it.
 void record_layout(const Part& part, const ModelRope& model) {
   part.derived("rotary_dim", std::string(part.family.tower->width));
@@ -80,12 +82,11 @@ std::vector<int> sections_of(const Part& part, const std::optional<Object>& keys
     if (section > 0) sections.push_back(section);
   }
   if (part.family.sections_are_weights) {
-    const int sum = std::accumulate(sections.begin(), sections.end(), 0);
+    const int sum = sum_of(sections);
     for (int& section : sections) section = pairs * section / sum;
-    sections[0] += pairs - std::accumulate(sections.begin(), sections.end(), 0);
+    sections[0] += pairs - sum_of(sections);
   }
-  const bool fits = std::accumulate(sections.begin(), sections.end(), 0) == pairs;
-  if (!fits && part.family.axes != Axes::interleaved) sections.clear();
+  if (sum_of(sections) != pairs && part.family.axes != Axes::interleaved) sections.clear();
   if (!sections.empty()) {
     std::string listed;
     for (const int section : sections) listed += (listed.empty() ? "" : ", ") + std::to_string(section);
@@ -98,8 +99,7 @@ std::vector<int> sections_of(const Part& part, const std::optional<Object>& keys
 }  // namespace
 
 std::vector<std::uint8_t> interleaved_by(std::vector<int> sections, int pairs) {
-  const int sum = std::accumulate(sections.begin(), sections.end(), 0);
-  if (sum < pairs) sections[0] += pairs - sum;
+  sections[0] += std::max(pairs - sum_of(sections), 0);
   auto axis = interleaved_axes(sections);
   axis.resize(static_cast<std::size_t>(pairs));
   return axis;
@@ -188,7 +188,7 @@ void set_mrope_axes(const Part& part, const std::optional<Object>& keys, ModelRo
     part.note(NoteKind::axes, "mrope_section is not given and no default fits: every pair turns by axis 0");
     return;
   }
-  const int sum = std::accumulate(sections.begin(), sections.end(), 0);
+  const int sum = sum_of(sections);
   model.axis_names = {"time", "height", "width"};
   if (axes == Axes::xdrope) {  // vLLM's hunyuan_vision.py
     model.axis_names = {"width", "height", "time"};

@@ -244,26 +244,18 @@ class Walk {
     read(node, family, false);
   }
 
-  static bool resembles_params(const Object& keys) {
-    return keys.has("dim") && keys.has("n_layers") && keys.has("n_heads");
-  }
-
   [[noreturn]] void refuse_unknown(const Node& node, const std::string& what, bool rope_keys) const {
     const CallerWords& words = reading_.options.words;
     const std::string name = node.root() ? class_of(node.keys) : "";
     std::string type = words.give_type;
-    if (const auto of_class = type_of_class(name); !type.empty() && !of_class.empty())
-      type += ": " + name + " is a class of " + std::string(of_class);
-    std::string pairing = words.give_pairing;
-    if (!rope_keys)
-      pairing = words.give_base.empty() ? "" : pairing + ", and " + words.give_base + ", if the model has a rope";
-    const std::string advice = type + (type.empty() || pairing.empty() ? "" : "; or ") + pairing;
+    const std::string_view of_class = type_of_class(name);
+    if (!type.empty() && !of_class.empty()) type += ": " + name + " is a class of " + std::string(of_class);
+    const bool resembles_params = node.keys.has("dim") && node.keys.has("n_layers") && node.keys.has("n_heads");
     fail(Code::MODEL_TYPE, "read_config", "the pairing of every model_type must be known but ",
          node.root() ? "this file has " : node.path + " has ", what, (node.type.empty() ? "" : ", which is not known"),
          ", and no pairing is given", (rope_keys ? "" : ", and no rope key stands in it"),
-         (!resembles_params(node.keys) ? ""
-                                       : ", and it lacks norm_eps, or hidden_dim and multiple_of, of a params.json"),
-         with_advice(suggested_type(node.type), advice));
+         (resembles_params ? ", and it lacks norm_eps, or hidden_dim and multiple_of, of a params.json" : ""),
+         with_advice(of_class.empty() ? suggested_type(node.type) : "", ways_on(words, type, rope_keys)));
   }
 
   void read_without_rope(const Node& node) {
@@ -412,6 +404,13 @@ std::string with_advice(const std::string& suggestion, const std::string& advice
   return suggestion.empty() ? ": " + advice : suggestion + " Or " + advice;
 }
 
+std::string ways_on(const CallerWords& words, const std::string& type, bool rope_keys) {
+  std::string pairing = words.give_pairing;
+  if (!rope_keys)
+    pairing = words.give_base.empty() ? "" : pairing + ", and " + words.give_base + ", if the model has a rope";
+  return type + (type.empty() || pairing.empty() ? "" : "; or ") + pairing;
+}
+
 Reading read_json(const Json& json, const ConfigOptions& options) {
   if (!json.is_object()) {
     const std::string is = json.type_name();
@@ -425,7 +424,7 @@ Reading read_json(const Json& json, const ConfigOptions& options) {
   const Object root(json, "", reading.ledger);
   refuse_other_files(root);
   const std::string& given = options.model_type;
-  if (given.empty() && is_params(root)) {
+  if (given.empty() && identify(root, string_of(json, "model_type")) == nullptr && is_params(root)) {
     read_params(reading, root);
   } else if (given.empty() ? is_diffusers(root) : is_class_of_diffusers(given)) {
     read_diffusers(reading, root, given.empty() ? root.text("_class_name").value_or("") : type_of_file(reading, root));

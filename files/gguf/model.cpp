@@ -48,7 +48,10 @@ class GgufScaling {
     part_.derived("attention_factor", "1 for default");
     if (plain) {
       const bool scaled = factor_ != 1 || part_.gguf.find("rope_freqs.weight") != nullptr;
-      if (scaled) part_.note(NoteKind::scaling, "the layers with a sliding window have no scaling");
+      const bool compresses = part_.arch.quirk == GgufQuirk::compressed;
+      if (scaled)
+        part_.note(NoteKind::scaling, "the layers ", compresses ? "that compress no keys" : "with a sliding window",
+                   " have no scaling");
     } else if (part_.gguf.find("rope_factors_long.weight") != nullptr ||
                part_.gguf.find("rope_factors_short.weight") != nullptr) {
       set_long();
@@ -118,7 +121,8 @@ class GgufScaling {
     if (factor && !given && *factor > 1)
       part_.note(NoteKind::read_as, "rope.scaling.type is not given: linear, as llama.cpp reads it");
     factor_ = type_ == "none" || factor.value_or(0) == 0 ? 1 : *factor;
-    attention_ = keys_.number("rope.scaling.attn_factor").value_or(1);
+    const bool compresses = part_.arch.quirk == GgufQuirk::compressed;  // its graph takes no factor from the file
+    attention_ = compresses ? 1 : keys_.number("rope.scaling.attn_factor").value_or(1);
     if (!(attention_ > 0)) keys_.refuse("rope.scaling.attn_factor", "must be above 0");
     trained_ = keys_.integer("rope.scaling.original_context_length", 1, max_length).value_or(0);
     if (trained_ == 0 && context_ > 0 && (type_ == "yarn" || type_ == "longrope")) {
@@ -246,6 +250,10 @@ class GgufScaling {
                  detail::significant(used_.softmax_factor, 7), ", which is no part of the rope");
     }
     part_.note(NoteKind::scaling, "yarn as ggml has it: the correction range is rounded outward (truncate)");
+    if (part_.arch.quirk == GgufQuirk::compressed) {
+      scaling.attention_factor = 1;
+      part_.note(NoteKind::scaling, "yarn without an attention factor, as llama.cpp turns ", part_.name());
+    }
     rope_.scaling = scaling;
     record_magnitude(scaling);
   }
@@ -254,7 +262,7 @@ class GgufScaling {
     if (keys_.has("rope.scaling.yarn_ext_factor")) {
       part_.record("scaling.extrapolation_factor", "rope.scaling.yarn_ext_factor");
     }
-    std::string magnitude = "0.1 * ln(factor) + 1";
+    std::string magnitude = scaling.attention_factor ? "1" : "0.1 * ln(factor) + 1";
     if (scaling.mscale_all_dim) {
       magnitude = "(0.1 * mscale * ln(factor) + 1) / (0.1 * mscale_all_dim * ln(factor) + 1)";
       for (const char* value : {"scaling.mscale", "scaling.mscale_all_dim"}) {
@@ -299,15 +307,15 @@ class GgufReader {
   explicit GgufReader(const GgufPart& part) : part_(part), keys_(part.keys), arch_(part.arch) {}
 
   void read() {
-    if (arch_.rope_type == GgufRopeType::none || !is_switched_on()) {
+    if (const std::string why = why_still(); !why.empty()) {
       for (const char* key : known_keys) keys_.mark(key);
-      return part_.note(NoteKind::no_rope, "architecture ", in_quotes(part_.name()),
-                        " has no rotary positions in llama.cpp");
+      return part_.note(NoteKind::no_rope, why);
     }
     read_layers();
     ModelPart& added = part_.add_to_model(static_cast<int>(layers_.size()));
     added.context = keys_.integer("context_length", 0, max_length).value_or(0);
     added.model_type.clear();
+    added.turns_back = compresses();
     context_ = added.context;
     for (const GgufLayer& layer : kinds()) add_rope(layer);
     const std::vector<int> without = layers_without_rope(part_.reading.model, part_.path);
@@ -321,11 +329,16 @@ class GgufReader {
                                                "rope.scaling.factor",     "rope.scaling.original_context_length",
                                                "rope.scaling.finetuned",  "rope.scaling.attn_factor"};
 
-  // Granite: rope.scaling.finetuned says whether the model has a rope.
-  bool is_switched_on() const {
+  // Why no layer turns; "" if layers may turn. Granite: rope.scaling.finetuned says whether the model has a rope.
+  std::string why_still() const {
     const bool on = keys_.boolean("rope.scaling.finetuned", true);
-    return arch_.quirk != GgufQuirk::permuted_switch || on;
+    if (arch_.rope_type == GgufRopeType::none || (arch_.quirk == GgufQuirk::permuted_switch && !on))
+      return "architecture " + in_quotes(part_.name()) + " has no rotary positions in llama.cpp";
+    const bool nothing = keys_.integer("rope.dimension_count", 0, max_dim) == 0;
+    return nothing ? keys_.path_of("rope.dimension_count") + " is 0: nothing turns" : "";
   }
+
+  bool compresses() const { return arch_.quirk == GgufQuirk::compressed; }
 
   std::optional<int> whole(const char* key, int least, int most) const {
     return read_whole(part_, {nullptr, key, most, least});
@@ -355,10 +368,12 @@ class GgufReader {
       part_.note(NoteKind::derived, "attention.head_count_kv is not given: as many as head_count");
     }
     const std::vector<bool> windows = window_layers(count);
+    const auto turning = flags("attention.rope_pattern", count), recurrent = flags("attention.recurrent_layers", count);
     for (int i = 0; i < count; ++i) {
       const auto at = static_cast<std::size_t>(i);
       GgufLayer layer{heads[at], kv_heads[at], windows[at], true};
-      layer.has_rope = layer.heads > 0 && layer.kv_heads > 0 && rotates(i, layer.window);
+      const bool turns = turning ? (*turning)[at] : recurrent ? !(*recurrent)[at] : rotates(i, layer.window);
+      layer.has_rope = layer.heads > 0 && layer.kv_heads > 0 && turns;
       layer.window = layer.window && windows_turn_otherwise();
       layers_.push_back(layer);
     }
@@ -369,25 +384,44 @@ class GgufReader {
 
   // Whether the layers with a sliding window have a rope that differs from the other layers'.
   bool windows_turn_otherwise() const {
-    return arch_.quirk == GgufQuirk::window_plain || arch_.quirk == GgufQuirk::window_after ||
+    return arch_.quirk == GgufQuirk::window_plain || arch_.quirk == GgufQuirk::window_after || compresses() ||
            keys_.has("rope.freq_base_swa") || keys_.has("rope.dimension_count_swa");
   }
 
-  // Which layers have a sliding window; all false if that does not matter to the rope.
+  // The truth of each layer in the list of that key; nothing if the file has no such key.
+  std::optional<std::vector<bool>> flags(const char* key, int least) const {
+    const Json* list = keys_.value(key);
+    if (list == nullptr) return std::nullopt;
+    std::vector<bool> truths;
+    for (const Json& one : *list) {
+      if (one.is_boolean() || one.is_number()) truths.push_back(one != false && one != 0);
+    }
+    if (!list->is_array() || truths.size() != list->size() || truths.size() < static_cast<std::size_t>(least))
+      keys_.refuse(key, "must have one true or false per layer");
+    return truths;
+  }
+
+  // Which layers have a sliding window; all false if that does not matter to the rope. DeepSeek-V4: nothing else, as
+  // keys are compressed where it has more.
   std::vector<bool> window_layers(int count) {
     std::vector<bool> windows(static_cast<std::size_t>(count), false);
     const bool chooses = arch_.quirk == GgufQuirk::window_only || arch_.quirk == GgufQuirk::window_or_dense;
+    if (compresses()) {
+      keys_.mark("attention.compress_rope_freq_base");
+      constexpr const char* key = "attention.compress_ratios";
+      const auto ratios = flags(key, count);
+      if (!ratios && part_.name() == "deepseek4") missing_key(part_, key, "a GGUF of deepseek4");
+      windows = ratios.value_or(windows);
+      windows.flip();
+      return windows;
+    }
     if (!chooses && !windows_turn_otherwise()) return windows;
     constexpr const char* pattern = "attention.sliding_window_pattern";
     int period = arch_.period;
     if (const Json* value = keys_.value(pattern); value != nullptr && value->is_array()) {
-      const bool fits = value->size() == windows.size() && std::all_of(value->begin(), value->end(), [](const Json& v) {
-                          return v.is_boolean() || v.is_number_integer();
-                        });
-      if (!fits) keys_.refuse(pattern, "must have one true or false per layer");
-      for (std::size_t i = 0; i < windows.size(); ++i) {
-        windows[i] = (*value)[i].is_boolean() ? (*value)[i].get<bool>() : (*value)[i] != 0;
-      }
+      // The list may leave out the blocks that predict further tokens, which have a window (dots3note).
+      windows = *flags(pattern, count - whole("nextn_predict_layers", 0, count).value_or(0));
+      windows.resize(static_cast<std::size_t>(count), true);
       return windows;
     }
     if (const auto given = whole("attention.sliding_window_pattern", 1, max_blocks)) {
@@ -410,19 +444,7 @@ class GgufReader {
     return windows;
   }
 
-  // A list with a true or false for each layer; "": the file has no such key.
-  std::optional<bool> listed(const char* key, int layer) const {
-    const Json* list = keys_.value(key);
-    if (list == nullptr) return std::nullopt;
-    const auto at = static_cast<std::size_t>(layer);
-    const bool fits = list->is_array() && at < list->size() && ((*list)[at].is_boolean() || (*list)[at].is_number());
-    if (!fits) keys_.refuse(key, "must have one true or false per layer");
-    return (*list)[at].is_boolean() ? (*list)[at].get<bool>() : (*list)[at] != 0;
-  }
-
   bool rotates(int layer, bool window) {
-    if (const auto rope = listed("attention.rope_pattern", layer)) return *rope;
-    if (const auto recurrent = listed("attention.recurrent_layers", layer)) return !*recurrent;
     switch (arch_.quirk) {
       case GgufQuirk::permuted_gaps:
         return (layer + 1) % every_fourth != 0;
@@ -476,7 +498,7 @@ class GgufReader {
     set_base(layer, used.rope);
     set_pairing(used.rope);
     if (used.rope.axes() == 3) used.axis_names = {"time", "height", "width"};
-    const bool plain = arch_.quirk == GgufQuirk::window_plain || arch_.quirk == GgufQuirk::window_after;
+    const bool plain = arch_.quirk == GgufQuirk::window_plain || arch_.quirk == GgufQuirk::window_after || compresses();
     GgufScaling(part_, used, context_).set(layer.window && plain);
     note_missing_factors(used.rope);
     used.origins = part_.origins().of_rope();
@@ -498,26 +520,25 @@ class GgufReader {
   void record_layers() {
     const bool all = std::all_of(layers_.begin(), layers_.end(), [&](const GgufLayer& l) { return l == layers_[0]; });
     part_.record("layers", "block_count");
-    if (!all) part_.record_or_default("layers", "attention.sliding_window_pattern");
+    const char* pattern = compresses() ? "attention.compress_ratios" : "attention.sliding_window_pattern";
+    if (!all) part_.record_or_default("layers", pattern);
     part_.record("heads", "attention.head_count");
     part_.record("kv_heads", word_for(part_, "attention.head_count_kv attention.head_count"));
   }
 
   void set_shape(const GgufLayer& layer, ModelRope& used) {
     Rope& rope = used.rope;
-    const auto mla = whole("attention.key_length_mla", 2, max_dim);
-    const auto full = whole("attention.key_length", 2, max_dim);
-    const auto swa = whole("attention.key_length_swa", 2, max_dim);
-    if (mla && used.kv_heads == 1) {
+    const std::string key = word_for(part_, layer.window ? "attention.key_length_mla_swa attention.key_length_mla "
+                                                           "attention.key_length_swa attention.key_length"
+                                                         : "attention.key_length_mla attention.key_length");
+    auto length = whole(key.c_str(), 2, max_dim);
+    if (length && used.kv_heads == 1 && key.find("_mla") != key.npos) {
       used.kv_heads = used.heads;
       part_.derived("kv_heads", "attention.head_count");
       part_.note(NoteKind::read_as,
                  "the k heads are as many as the q heads: the GGUF stores the rotated part of k once, for all of them");
     }
-    auto length = mla ? mla : layer.window && swa ? swa : full;
-    part_.record("head_dim", mla                   ? "attention.key_length_mla"
-                             : layer.window && swa ? "attention.key_length_swa"
-                                                   : "attention.key_length");
+    part_.record("head_dim", key);
     if (!length) {
       part_.derived("head_dim", "embedding_length / attention.head_count");
       const int width = needed(part_, "embedding_length", 1 << 24);
@@ -538,22 +559,24 @@ class GgufReader {
       if (keys_.has(which)) keys_.refuse(which, rule);
       fail(Code::CONFIG_VALUE, "read_config", "the elements that turn ", rule, " but are ", rope.rotary_dim);
     }
-    if (arch_.quirk == GgufQuirk::mla) {
+    if (arch_.quirk == GgufQuirk::mla || compresses()) {
       used.first = rope.head_dim - rope.rotary_dim;
       if (used.first != 0) part_.derived("first", "head_dim - rotary_dim");
-      part_.note(NoteKind::model, "the rotated block is the last of the head: multi-head latent attention");
+      part_.note(NoteKind::model, "the rotated block is the last of the head",
+                 (compresses() ? "" : ": multi-head latent attention"));
     }
   }
 
   void set_base(const GgufLayer& layer, Rope& rope) {
-    const auto full = keys_.number("rope.freq_base");
-    const auto window = keys_.number("rope.freq_base_swa");
-    const bool own = layer.window && window;
-    const char* key = own ? "rope.freq_base_swa" : "rope.freq_base";
+    const bool own = layer.window && keys_.has("rope.freq_base_swa"), compressed = compresses() && !layer.window;
+    const char* key = compressed ? "attention.compress_rope_freq_base" : own ? "rope.freq_base_swa" : "rope.freq_base";
+    for (const char* other : {"rope.freq_base", "rope.freq_base_swa"}) keys_.mark(other);
+    const auto given = keys_.number(key);
+    if (!given && compressed) missing_key(part_, key, "a GGUF whose layers compress their keys");
     part_.record_or_default("base", key);
-    if (!full) part_.note(NoteKind::model_default, "rope.freq_base is not given: 10000");
-    rope.base = own ? *window : full.value_or(10000);
-    if (layer.window && !window && arch_.window_10000) {
+    if (!given) part_.note(NoteKind::model_default, key, " is not given: 10000");
+    rope.base = given.value_or(10000);
+    if (layer.window && !own && arch_.window_10000) {
       rope.base = 10000;
       part_.by_default("base");
       part_.note(NoteKind::model_default, "rope.freq_base_swa is not given: 10000 on the layers with a sliding window");
@@ -664,20 +687,27 @@ GgufArchitecture architecture_of(Reading& reading, const std::string& name, cons
       reading.note(NoteKind::chosen, "", "the architecture given, " + asked + ", overrides " + in_quotes(name));
     return *known;
   }
+  if (own.value("rope.dimension_count", Json()) == 0) return {};  // nothing turns, whatever the pairing
+  if (!own.contains("block_count")) {
+    fail(Code::MODEL_TYPE, "read_config", "a GGUF must describe a language model but its architecture ",
+         in_quotes(asked), " is not known, and it has no ", name, ".block_count: give the model's config.json");
+  }
   const std::string told = told_of_rope(own);
   if (!options.pairing || !options.model_type.empty()) {
-    std::string advice = options.words.give_type;
-    if (!advice.empty() && own.contains("rope.dimension_sections"))
-      advice += ", as qwen2vl (axes in runs) or qwen3vl (axes by turns)";
-    if (!options.words.give_pairing.empty()) advice += "; or " + options.words.give_pairing;
+    std::string type = options.words.give_type;
+    if (!type.empty() && own.contains("rope.dimension_sections"))
+      type += ", as qwen2vl (axes in runs) or qwen3vl (axes by turns)";
     fail(Code::MODEL_TYPE, "read_config", "the architecture must be one that is known but got ", in_quotes(asked),
          ", and no pairing is given; of a rope the file says ", told.empty() ? "nothing" : told,
-         with_advice("", advice));
+         with_advice("", ways_on(options.words, type, !told.empty())));
   }
-  reading.note(NoteKind::chosen, "",
-               "architecture " + in_quotes(name) +
-                   " is not known: the pairing given decides, and the generic keys are " +
-                   (told.empty() ? "read, of which none is about a rope: the model may have none" : "read"));
+  if (told.empty() && !options.sets_base) {
+    fail(Code::MODEL_TYPE, "read_config", "a GGUF of an architecture that is not known must have a rope key but ",
+         in_quotes(name), " has none, as the files of models without a rope", with_advice("", options.words.give_base));
+  }
+  reading.note(
+      NoteKind::chosen, "",
+      "architecture " + in_quotes(name) + " is not known: the pairing given decides, and the generic keys are read");
   return {};
 }
 
@@ -698,7 +728,9 @@ Model read_gguf(const InputFile& file, const ConfigOptions& options) {
   const Object all(gguf.metadata(), "", reading.ledger);
   const std::string name = reading.model.model_type = name_of_architecture(all);
   const Json own = own_metadata(all.json(), name);
-  const GgufArchitecture arch = architecture_of(reading, name, own);
+  GgufArchitecture arch = architecture_of(reading, name, own);
+  // With hyper-connections a DFlash drafts for DeepSeek-V4 and turns as it does.
+  if (name == "dflash" && own.value("hyper_connection.count", Json(0)) != 0) arch = *find_architecture("deepseek4");
   const Family family{.type = name};
   const GgufPart part{{reading, "", Object(own, name, reading.ledger), family}, gguf, arch};
   GgufReader(part).read();

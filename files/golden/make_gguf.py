@@ -37,8 +37,9 @@ def expect(name, architecture, ropes, context, lists=None, length=0):
 
 
 def model(name, architecture, layers, heads, kv_heads, width, *ropes, context=4096, tensors=None, lists=None, length=0,
-          **keys):
-    """Writes a file and what it describes. keys: as the methods add_... of the writer; lists, length: of a longrope."""
+          newer=None, **keys):
+    """Writes a file and what it describes. keys: as the methods add_... of the writer; newer: keys that it has no
+    method for; lists, length: of a longrope."""
     expect(name, architecture, ropes, context, lists, length)
     writer = gguf.GGUFWriter(str(FOLDER / f"{name}.gguf"), architecture)
     shape = {"name": f"a small {name}", "block_count": layers, "embedding_length": width, "head_count": heads,
@@ -46,6 +47,9 @@ def model(name, architecture, layers, heads, kv_heads, width, *ropes, context=40
     for key, value in (shape | keys).items():
         if value is not None:
             getattr(writer, f"add_{key}")(value)
+    for key, value in (newer or {}).items():
+        add = {int: writer.add_uint32, float: writer.add_float32, list: writer.add_array}[type(value)]
+        add(f"{architecture}.{key}", value)
     for tensor, values in (tensors or {"output_norm.weight": np.ones(4)}).items():
         writer.add_tensor(tensor, np.asarray(values, dtype=np.float32))
     writer.write_header_to_file()
@@ -76,6 +80,28 @@ def newer():
           rope_freq_base=1e7, rope_dimension_count=64)
     model("hy_v4", "hy_v4", 2, 16, 1, 2048, rope(2, 16, 16, 192, 1e7, "interleaved", rotary_dim=64, first=128),
           context=1048576, key_length=576, key_length_mla=192, rope_dimension_count=64, rope_freq_base=1e7)
+    # The graph takes yarn's magnitude back; a layer with ratio 0 is plain.
+    last = {"rotary_dim": 64, "first": 448}
+    model("deepseek4", "deepseek4", 5, 64, 1, 4096, rope([0, 1, 4], 64, 1, 512, 1e4, "interleaved", **last),
+          rope([2, 3], 64, 1, 512, 160000, "interleaved", models.yarn(16, 65536, attention=1), **last), context=1048576,
+          key_length=512, rope_dimension_count=64, rope_freq_base=1e4, rope_scaling_type=YARN, rope_scaling_factor=16.0,
+          rope_scaling_orig_ctx_len=65536,
+          newer={"attention.compress_ratios": [0, 0, 4, 128, 0], "attention.compress_rope_freq_base": 160000.0})
+    model("dflash_v4", "dflash", 3, 64, 1, 4096, rope(3, 64, 1, 512, 1e4, "interleaved", **last), key_length=512,
+          rope_dimension_count=64, rope_freq_base=1e4, newer={"hyper_connection.count": 4})
+    model("dflash", "dflash", 2, 4, 2, 512, rope(2, 4, 2, 128, 1e7), key_length=128, rope_freq_base=1e7,
+          rope_dimension_sections=[64, 0, 0, 0])
+    # The pattern leaves out the block that predicts further tokens, which slides.
+    model("dots3note", "dots3note", 5, [16, 8, 8, 16, 8], 1, 2048,
+          rope([0, 3], 16, 16, 192, 1e6, "interleaved", rotary_dim=64, first=128),
+          rope([1, 2, 4], 8, 8, 256, 1e4, "interleaved", rotary_dim=64, first=192), key_length=576, key_length_mla=192,
+          key_length_swa=1088, rope_dimension_count=64, rope_freq_base=1e6, rope_freq_base_swa=1e4, sliding_window=512,
+          sliding_window_pattern=[False, True, True, False], nextn_predict_layers=1,
+          newer={"attention.key_length_mla_swa": 256})
+    model("maple", "maple", 4, 4, 2, 512, rope([0, 2, 3], 4, 2, 128, 5e5, rotary_dim=64, without=[1]), key_length=128,
+          rope_dimension_count=64, rope_freq_base=5e5, sliding_window=128,
+          sliding_window_pattern=[True, False, True, True])
+    model("pockettts", "pockettts", 6, 16, 16, 1024, rope(6, 16, 16, 64, 1e4, "interleaved"), rope_freq_base=1e4)
 
 
 def main():

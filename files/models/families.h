@@ -309,6 +309,7 @@ enum class GgufQuirk : std::uint8_t {
   gaps,             // every 4th layer (3, 7, ...) has no rope; if sliding_window is 0, all have one
   gaps_first,       // layers 0, 4, 8, ... have no rope if there is a sliding window
   mla,              // the rotated block ends the head
+  compressed,       // likewise; the layers that compress keys have a base of their own and the scaling (DeepSeek-V4)
   window_only,      // only the layers with a sliding window have a rope
   window_or_dense,  // these and the leading dense layers; the first layer of each period has no window
   window_plain,     // the layers with a sliding window have no scaling, and may have a base of their own

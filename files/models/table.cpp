@@ -40,8 +40,8 @@ constexpr std::string_view words_of(PatchOrder) { return "none rows blocks film_
 constexpr std::string_view words_of(ClassToken) { return "none before after"; }
 constexpr std::string_view words_of(GgufRopeType) { return "none norm neox mrope imrope norm_mrope neox_mrope"; }
 constexpr std::string_view words_of(GgufQuirk) {
-  return "plain permuted permuted_switch permuted_gaps gaps gaps_first mla window_only window_or_dense window_plain "
-         "window_after hybrid";
+  return "plain permuted permuted_switch permuted_gaps gaps gaps_first mla compressed window_only window_or_dense "
+         "window_plain window_after hybrid";
 }
 constexpr std::string_view words_of(Fraction) { return "rope_block head nothing"; }
 constexpr std::string_view words_of(Learns) { return "nothing multiplier directions last_directions"; }

@@ -55,7 +55,7 @@ void expect_rope(const Model& model, const ModelRope& got, const nlohmann::json&
 
 TEST(Gguf, EveryGoldenFileHasTheRopesThatItsFormulaGives) {
   const auto expected = nlohmann::json::parse(test::read_text(golden / "expected.json"));
-  ASSERT_EQ(expected.size(), 21u);
+  ASSERT_EQ(expected.size(), 27u);
   for (const auto& item : expected.items()) {
     SCOPED_TRACE(item.key());
     const std::string file = item.value().value("file", item.key());
@@ -90,8 +90,27 @@ TEST(Gguf, EveryDefaultTakenIsANote) {
 
 TEST(Gguf, AnUnknownArchitectureAsksForAPairing) {
   expect_error("MODEL_TYPE", "no pairing is given", [] { read_bytes(gguf_file("made-up")); });
-  const Model model = read_bytes(gguf_file("made-up"), {Pairing::interleaved});
+  const ConfigOptions pairing = {Pairing::interleaved};
+  expect_error("MODEL_TYPE", "must have a rope key but", [&] { read_bytes(gguf_file("made-up"), pairing); });
+  const Model model = read_bytes(gguf_file("made-up", 1, key_f32("made-up.rope.freq_base", 5e5F)), pairing);
   EXPECT_EQ(config_test::only(model).rope.pairing, Pairing::interleaved);
+}
+
+TEST(Gguf, AnUnknownArchitectureMayTellThatNothingTurns) {
+  const Model model = read_bytes(gguf_file("made-up", 1, gguf_number("made-up.rope.dimension_count", 0)));
+  EXPECT_TRUE(model.ropes.empty());
+  EXPECT_TRUE(noted(model, "made-up.rope.dimension_count is 0: nothing turns"));
+  const std::string image = test::gguf_front(0, 1) + gguf_key("general.architecture", text, gguf_text("flux"));
+  expect_error("MODEL_TYPE", "has no flux.block_count: give the model's config.json", [&] { read_bytes(image); });
+}
+
+TEST(Gguf, DeepSeekV4NamesTheLayersThatCompress) {
+  expect_error("CONFIG_MISSING", "attention.compress_ratios", [] { read_bytes(gguf_file("deepseek4")); });
+  const std::string ratios =
+      gguf_key("deepseek4.attention.compress_ratios", 9,
+               gguf_value(std::uint32_t{4}) + gguf_value(std::uint64_t{2}) + gguf_value(0U) + gguf_value(128U));
+  expect_error("CONFIG_MISSING", "compress_rope_freq_base", [&] { read_bytes(gguf_file("deepseek4", 1, ratios)); });
+  EXPECT_TRUE(read_config(golden / "deepseek4.gguf").parts.at(0).turns_back);
 }
 
 TEST(Gguf, AnUnknownArchitectureTellsItsRopeKeys) {
