@@ -9,6 +9,7 @@ processor's create_mm_token_type_ids; what stands here is what a prompt looks li
 picture or film with the marks around them, masked tokens anywhere.
 """
 import importlib
+import json
 import random
 from types import SimpleNamespace
 
@@ -308,4 +309,8 @@ if __name__ == "__main__":
     check_rows()
     rng, alike = random.Random(10), BY_FRAME[1:] + GLM[1:]  # they differ in their ids alone
     cases = [case_of(rng, model_type) for model_type in TYPES for _ in range(1 if model_type in alike else 3)]
-    write_rows(ROOT / "tools/tests/golden/position_ids.json", cases, separators=(",", ":"))
+    path = ROOT / "tools/tests/golden/position_ids.json"
+    before = {json.dumps(case) for case in json.loads(path.read_text())}
+    changed = {case["config"]["model_type"] for case in cases if json.dumps(case) not in before}
+    print(f"position ids of prompts that differ: {' '.join(sorted(changed)) or 'none'}")
+    write_rows(path, cases, separators=(",", ":"))
