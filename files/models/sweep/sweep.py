@@ -162,7 +162,7 @@ def main(names):
     records = records_of(model_types, names, sheet, without, silent)
     before = {path.stem: json.loads(path.read_text()) for path in SWEEP.glob("*.json")}
     before = {name: record for name, record in before.items() if "transformers" in record["made"]
-              and (not names or name in records or record["model_type"] in FAILED)}
+              and (not names or name in names or record["model_type"] in names)}
     for name, record in records.items():
         write(SWEEP / f"{name}.json", record)
     for name in before.keys() - records.keys() if not names else ():  # a model that a whole sweep did not find is gone
