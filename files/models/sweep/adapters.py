@@ -115,6 +115,13 @@ def hunyuan(config, root):
     return describe("HunYuanVLRotaryEmbedding", config, found)
 
 
+def blocks(config, root):
+    """Dory's file counts attention and MLP as a layer each."""
+    still = [layer for layer in range(2 * config.num_hidden_layers) if layer % 2]
+    return [entry | {"layers": [2 * layer for layer in entry["layers"]], "layers_without_rope": still}
+            for entry in records(config, root)]
+
+
 # ---- modules and functions of other kinds ----
 
 
@@ -289,6 +296,7 @@ ADAPTERS = {name: adapter for group, adapter in GROUPS.items() for name in CASES
     "SaProtConfig": only_if("position_embedding_type", "rotary"),
     "clvp_encoder": only_if("use_rotary_embedding", True, clvp),
     "deepseek_ocr2_encoder": by_module("Vision"),
+    "dory": blocks,
     "dots3_note_audio_encoder": by_module("Audio"),
     "edgetam_video": by_module(**SAM | {"apply": call_edgetam}, layout=memory_layout),
     "efficientloftr": efficientloftr,

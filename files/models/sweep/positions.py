@@ -10,6 +10,7 @@ import inspect
 import sys
 
 import torch
+import transformers
 from transformers import CONFIG_MAPPING, GenerationMixin
 
 from sweep import default_config, first_words, has_rotary_code, name_of, parts  # makes the others importable
@@ -108,7 +109,8 @@ def texts(own, failed):
     """{model_type: rule} of the models that count plainly; those of own make ids of their own. failed: gets others."""
     found, bare, within = {}, set(), set()
     for config in filter(None, map(default_config, sorted(CONFIG_MAPPING))):
-        kinds = run.model_classes(config) if has_rope(config) else []
+        others = run.other_model(config, transformers.MODEL_FOR_CAUSAL_LM_MAPPING)
+        kinds = run.model_classes(config) or others if has_rope(config) else []
         kinds.sort(key=lambda k: (not k.can_generate(), "Model" not in k.__name__, len(k.__name__)))
         model_type, generates = config.model_type, any(kind.can_generate() for kind in kinds)
         bare |= set() if generates else {model_type}

@@ -34,11 +34,11 @@ def folder_of(config):
     return type(config).__module__.split(".")[2]
 
 
-def other_model(config):
-    """[the bare model of another model_type that runs the config], where its folder has no modeling code."""
-    if any((MODELS / folder_of(config)).glob("modeling_*.py")) or type(config) not in transformers.MODEL_MAPPING:
+def other_model(config, mapping=transformers.MODEL_MAPPING):
+    """[the model of another model_type that runs the config], by default the bare one, where its folder has no code."""
+    if any((MODELS / folder_of(config)).glob("modeling_*.py")) or type(config) not in mapping:
         return []
-    return [transformers.MODEL_MAPPING[type(config)]]
+    return [mapping[type(config)]]
 
 
 def modeling_files(config):
