@@ -1,4 +1,4 @@
-// The variants of M-RoPE: position ids of models with images or audio, as in transformers 5.23. Each lays out a row of
+// The variants of M-RoPE: position ids of models with images or audio, as in transformers 5.24. Each lays out a row of
 // unmasked tokens; they share the walk (ids.h).
 #include <algorithm>
 #include <cmath>
@@ -44,7 +44,7 @@ ModelPositions pictures(const Call& call, const Manner& manner,
   if (disputed) {
     made.notes.push_back(call.inputs.publisher
                              ? "after a video the text goes on from the greatest position, as in the publisher's code"
-                             : "after a video the text goes on as in transformers 5.23, which does not count its time: "
+                             : "after a video the text goes on as in transformers 5.24, which does not count its time: "
                                "positions repeat; "
                                "the publisher's code goes on from the greatest position (--after-film publisher)");
   }
@@ -85,6 +85,25 @@ ModelPositions film_by_frame(const Call& call) {
 }
 
 // ---- pictures of other rules ----
+
+// A row of patches has a newline as one more column. Every frame begins past the one before it, on all axes, and so
+// does the word after the last.
+ModelPositions frame_after_frame(const Call& call) {
+  const Manner manner = seeing(call, "ids mask images films");
+  Walk walk(call, manner);
+  return walk.made([&](Row& row) {
+    for (const Run& run : row.runs()) {
+      if (run.kind == Kind::word) row.words(run.size());
+      if (run.kind == Kind::word) continue;
+      const Area grid = walk.next_grid(run.kind, row), frame = {1, grid.height, grid.width + 1};
+      row.check(run, grid.time * frame.tokens());
+      for (std::int64_t t = 0; t < grid.time; ++t) {
+        row.add(row.block(frame));
+        row.next += real(std::max(frame.height, frame.width));
+      }
+    }
+  });
+}
 
 // All tokens between two marks are an image. Rows have equal numbers of grids; the grids of images that are still to be
 // generated are the last.
@@ -300,6 +319,7 @@ Way find_variant(std::string_view name) {
                                                        {"film_in_seconds", film_in_seconds},
                                                        {"film_merged_in_time", film_merged_in_time},
                                                        {"film_by_frame", film_by_frame},
+                                                       {"frame_after_frame", frame_after_frame},
                                                        {"between_marks", between_marks},
                                                        {"words_keep_counting", words_keep_counting},
                                                        {"page", page},

@@ -115,6 +115,13 @@ def hunyuan(config, root):
     return describe("HunYuanVLRotaryEmbedding", config, found)
 
 
+def blocks(config, root):
+    """Dory's file counts attention and MLP as a layer each."""
+    still = [layer for layer in range(2 * config.num_hidden_layers) if layer % 2]
+    return [entry | {"layers": [2 * layer for layer in entry["layers"]], "layers_without_rope": still}
+            for entry in records(config, root)]
+
+
 # ---- modules and functions of other kinds ----
 
 
@@ -183,19 +190,6 @@ def musicflamingo(config, root):
 
     found = ropes(turn, config.head_dim, axes=2, buffer=module.inv_freq, width=4 * len(module.inv_freq))
     return describe("MusicFlamingoRotaryEmbedding", config, found, layers=[0], heads=1, head_dim=config.head_dim)
-
-
-def gptj(config, root):
-    """A table of sines and cosines, and the first rotary_dim elements of a head."""
-    code, width = modeling(config), config.rotary_dim
-
-    def turn(x, position):
-        table = code.create_sinusoidal_positions(position[0] + 1, width)[None, position]
-        sin, cos = table.chunk(2, dim=-1)
-        block = code.apply_rotary_pos_emb(x[None, None, :, :width], sin, cos)
-        return torch.cat((block[0, 0], x[:, width:]), dim=-1)
-
-    return describe("create_sinusoidal_positions", config, ropes(turn, heads_of(config).head_dim))
 
 
 def roformer(config, root):
@@ -301,14 +295,13 @@ ADAPTERS = {name: adapter for group, adapter in GROUPS.items() for name in CASES
     "EsmFold2AtomEncoderConfig": esmfold2_atoms,
     "SaProtConfig": only_if("position_embedding_type", "rotary"),
     "clvp_encoder": only_if("use_rotary_embedding", True, clvp),
-    "codegen": gptj,
     "deepseek_ocr2_encoder": by_module("Vision"),
+    "dory": blocks,
     "dots3_note_audio_encoder": by_module("Audio"),
     "edgetam_video": by_module(**SAM | {"apply": call_edgetam}, layout=memory_layout),
     "efficientloftr": efficientloftr,
     "esm": only_if("position_embedding_type", "rotary"),
     "gemma4_vision": by_module(**PLANE | {"apply": call_gemma4}, shape=(1, 1, -1), column_first=True, blocks=2),
-    "gptj": gptj,
     "granitemoehybrid": only_if("position_embedding_type", "rope"),
     "hunyuan_vl_text": hunyuan,
     "lightglue": lambda config, root: "the angles are a learned linear map of both key point coordinates",

@@ -90,7 +90,8 @@ def describe(name, config, found, **more):
 
 def has_layers(config):
     """False for a config that only holds others."""
-    return any("layers" in name or "depth" in name or "blocks" in name for name in vars(config))
+    return hasattr(config, "num_hidden_layers") or any(word in name for name in vars(config)
+                                                       for word in ("layers", "depth", "blocks"))
 
 
 def merged(records):

@@ -9,6 +9,7 @@ processor's create_mm_token_type_ids; what stands here is what a prompt looks li
 picture or film with the marks around them, masked tokens anywhere.
 """
 import importlib
+import json
 import random
 from types import SimpleNamespace
 
@@ -18,7 +19,7 @@ from transformers import CONFIG_MAPPING, ProcessorMixin
 import sweep  # noqa: F401: makes the others importable, and transformers silent
 import table
 from files import ROOT, write_rows
-from run import CASES, classes
+from run import CASES, classes, modules
 
 PROMPTS = CASES["prompts"]
 BY_FRAME, GLM, OMNI, TYPES = (PROMPTS[word] for word in ("by_frame", "glm", "omni", "types"))
@@ -85,10 +86,13 @@ def closed_images(row):
 
 
 def picture_with_newlines(row):
-    config, side = row.config, row.config.vision_config.spatial_merge_size
-    _, rows, columns = row.image(side)
-    tokens = rows // side * (columns // side + 1) + row.rng.choice([0, 2])
-    row.ids += [config.im_start_id, *[config.image_token_id] * tokens, config.im_end_id]
+    """A row of patches ends in a newline; hunyuan_vl has marks around a picture, and often two tokens more."""
+    config, side, marks = row.config, row.config.vision_config.spatial_merge_size, row.model_type == "hunyuan_vl"
+    film = not marks and row.rng.random() < 0.5
+    frames, rows, columns = row.film(side, row.rng.randint(1, 3)) if film else row.image(side)
+    tokens = frames * (rows // side) * (columns // side + 1) + (row.rng.choice([0, 2]) if marks else 0)
+    token = config.video_token_id if film else config.image_token_id
+    row.ids += [config.im_start_id, *[token] * tokens, config.im_end_id] if marks else [101, *[token] * tokens, 102]
 
 
 def canvas(row):
@@ -182,9 +186,8 @@ def config_of(whole):
 
 def model_of(model_type, config):
     """The model's methods on an object that holds its config alone."""
-    folder = "glm46v" if model_type == "glmga" else model_type  # modeling_auto.py
-    module = importlib.import_module(f"transformers.models.{folder}.modeling_{folder}")
-    kind = min((kind for kind in classes(module) if "get_rope_index" in vars(kind)), key=lambda kind: kind.__name__)
+    kinds = (kind for module in modules(config) for kind in classes(module) if "get_rope_index" in vars(kind))
+    kind = min(kinds, key=lambda kind: kind.__name__)
     model = kind.__new__(kind)
     torch.nn.Module.__init__(model)
     model.config = config
@@ -245,7 +248,7 @@ def row_of(row):
     if row.model_type == "glm_image":
         closed_images(row)
         return row.ids
-    add = {"hunyuan_vl": picture_with_newlines, "minicpmv4_7": canvas}
+    add = {"hunyuan_vl": picture_with_newlines, "hy_v4_vl": picture_with_newlines, "minicpmv4_7": canvas}
     add = add.get(row.model_type, omni if row.model_type in OMNI else image_or_film)
     for _ in range(row.rng.randint(0, 3)):
         add(row)
@@ -308,4 +311,8 @@ if __name__ == "__main__":
     check_rows()
     rng, alike = random.Random(10), BY_FRAME[1:] + GLM[1:]  # they differ in their ids alone
     cases = [case_of(rng, model_type) for model_type in TYPES for _ in range(1 if model_type in alike else 3)]
-    write_rows(ROOT / "tools/tests/golden/position_ids.json", cases, separators=(",", ":"))
+    path = ROOT / "tools/tests/golden/position_ids.json"
+    before = {json.dumps(case) for case in json.loads(path.read_text())}
+    changed = {case["config"]["model_type"] for case in cases if json.dumps(case) not in before}
+    print(f"position ids of prompts that differ: {' '.join(sorted(changed)) or 'none'}")
+    write_rows(path, cases, separators=(",", ":"))

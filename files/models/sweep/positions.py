@@ -10,6 +10,7 @@ import inspect
 import sys
 
 import torch
+import transformers
 from transformers import CONFIG_MAPPING, GenerationMixin
 
 from sweep import default_config, first_words, has_rotary_code, name_of, parts  # makes the others importable
@@ -85,7 +86,7 @@ def counted(config, kind):
             if ids is not None:
                 return rule_of(ids)
         except Exception as error:
-            print(f"{config.model_type}: not run: {type(error).__name__}: {first_words(error, 90)}")
+            print(f"{config.model_type}: not run: {type(error).__name__}: {first_words(error)}", file=sys.stderr)
     if "position_ids" in inputs:
         return rule_of(inputs["position_ids"])
     if config.model_type in run.CASES["count_inside"]:
@@ -104,11 +105,12 @@ def has_rope(config):
                and name_of(part) not in adapters.NOT_ROTARY for _, part in parts(config))
 
 
-def texts(own):
-    """{model_type: rule} of the models that count plainly; those of own make ids of their own."""
+def texts(own, failed):
+    """{model_type: rule} of the models that count plainly; those of own make ids of their own. failed: gets others."""
     found, bare, within = {}, set(), set()
     for config in filter(None, map(default_config, sorted(CONFIG_MAPPING))):
-        kinds = run.model_classes(config) if has_rope(config) else []
+        others = run.other_model(config, transformers.MODEL_FOR_CAUSAL_LM_MAPPING)
+        kinds = run.model_classes(config) or others if has_rope(config) else []
         kinds.sort(key=lambda k: (not k.can_generate(), "Model" not in k.__name__, len(k.__name__)))
         model_type, generates = config.model_type, any(kind.can_generate() for kind in kinds)
         bare |= set() if generates else {model_type}
@@ -116,22 +118,33 @@ def texts(own):
         takes = inspect.signature(kinds[0].forward).parameters if kinds else ()
         if "input_ids" not in takes or model_type in [*own, *TOWERS] or getattr(config, "is_encoder_decoder", False):
             continue
-        rule = counted(config, kinds[0])
+        try:
+            rule = counted(config, kinds[0])
+        except ValueError as error:
+            failed[model_type] = str(error)
+            continue
         if rule:
             found[model_type] = rule
-            print(model_type, rule, kinds[0].__name__, flush=True)
     return {model_type: rule for model_type, rule in found.items() if model_type not in bare & within}
 
 
+def rules_of(sheet):
+    return {kind: rule for rule, kinds in sheet["counted"].items() for kind in kinds}
+
+
 def main(names):
-    sheet = table.read()
+    sheet, failed, cases = table.read(), {}, {}
+    before = rules_of(sheet) | sheet["positions"]
     if not names:
-        rules = texts({kind for kind, row in sheet["positions"].items() if "variant" in row})
+        rules = texts({kind for kind, row in sheet["positions"].items() if "variant" in row}, failed)
         sheet["counted"] = {rule: sorted(t for t, r in rules.items() if r == rule) for rule in RULES}
-    cases = {}
     for model_type in [t for t in TOWERS if not names or t in names]:
         config = CONFIG_MAPPING[model_type]()
-        facts, case = towers.tower_facts(run.model_classes(config)[0], config, caught)
+        try:
+            facts, case = towers.tower_facts(run.model_classes(config)[0], config, caught)
+        except Exception as error:
+            failed[model_type] = f"{type(error).__name__}: {first_words(error)}"
+            continue
         sheet["positions"][model_type] = facts
         if "." not in facts.get("patch_key", ""):
             cases.setdefault(str({key: facts.get(key) for key in ("order", *page.PATCHES)}), case)
@@ -140,6 +153,10 @@ def main(names):
     table.write(sheet)
     if not names:
         write_rows(ROOT / "tools/tests/golden/towers.json", cases.values())  # a case of each order
+    after = rules_of(sheet) | sheet["positions"]
+    changed = sorted(kind for kind in {**before, **after} if before.get(kind) != after.get(kind))
+    print(f"position ids of another rule or order than before: {' '.join(changed) or 'none'}; "
+          f"of none known: {failed or 'none'}")
 
 
 if __name__ == "__main__":

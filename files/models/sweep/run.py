@@ -34,8 +34,16 @@ def folder_of(config):
     return type(config).__module__.split(".")[2]
 
 
+def other_model(config, mapping=transformers.MODEL_MAPPING):
+    """[the model of another model_type that runs the config], by default the bare one, where its folder has no code."""
+    if any((MODELS / folder_of(config)).glob("modeling_*.py")) or type(config) not in mapping:
+        return []
+    return [mapping[type(config)]]
+
+
 def modeling_files(config):
-    return sorted((MODELS / folder_of(config)).glob("modeling_*.py"))
+    folders = [folder_of(config), *(kind.__module__.split(".")[2] for kind in other_model(config))]
+    return sorted(path for folder in folders for path in (MODELS / folder).glob("modeling_*.py"))
 
 
 def modules(*configs):
@@ -62,7 +70,7 @@ def model_classes(config, *others):
 
 def model_class(config, root):
     """The bare model that is built from this config: of those made for its class, the plainest."""
-    found = model_classes(config, root)
+    found = model_classes(config, root) or other_model(config)
     if not found:
         raise ValueError(f"no model is made for {type(config).__name__}")
     return min(found, key=lambda k: (not k.__name__.endswith("Model"), "For" in k.__name__, len(k.__name__)))

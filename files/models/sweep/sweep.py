@@ -4,7 +4,7 @@ and the rows of files/models/models.json that follow from its classes (table.py)
 
     python files/models/sweep/sweep.py [model_type ...]        (needs torch and transformers; default: all)
 
-A file holds the config that the class makes of nothing, as save_pretrained writes it, and the truth about its ropes:
+Prints what differs from the sheet that stood there, as a page (changes.py); what goes on, on stderr. A file holds the config that the class makes of nothing, as save_pretrained writes it, and the truth about its ropes:
 what the model's own rotary module and apply function do to vectors (rotations.py). Nothing here knows what rotary's
 reader expects. A part of a config is answered by its adapter (adapters.py), else by running its model (generic.py).
 """
@@ -21,6 +21,7 @@ from transformers import CONFIG_MAPPING, PreTrainedConfig
 sys.path.append(str(pathlib.Path(__file__).resolve().parents[2] / "golden"))
 
 from adapters import ADAPTERS, NOT_ROTARY
+from changes import ROPE_KEY, described, differences, page
 from files import GOLDEN, write
 from generic import has_layers, records
 from run import CASES, modeling_files
@@ -33,8 +34,8 @@ SWEEP = GOLDEN / "sweep"
 ROTARY_CODE = re.compile(r"inv_freq|[Rr]otary|freqs_cis|(?<![a-z])rope(?![a-z])|RoPE|Rope[A-Z]|ROPE")
 BORING = {"id2label", "label2id", "transformers_version", "_name_or_path", "output_hidden_states", "return_dict",
           "chunk_size_feed_forward", "problem_type", "architectures"}
-ROPE_KEY = re.compile(r"rope|rotary|theta|partial|position", re.IGNORECASE)
 TELLING = re.compile(ROPE_KEY.pattern + "|head|layer|sliding|window", re.IGNORECASE)  # null says something
+FAILED = {}  # model_type: why it has no default config, or no record
 
 
 def parts(config, path=""):
@@ -98,18 +99,29 @@ def swept(config):
 
 
 def default_config(model_type, flag=""):
-    """The config of the class's defaults, or with a flag that adds a rope; None, after a printed line, on an error."""
+    """The config of the class's defaults, or with a flag that adds a rope; None, and a line of FAILED, on an error."""
     try:
         needed, others = (CASES[word].get(model_type, {}) for word in ("needed", "others"))
         return CONFIG_MAPPING[model_type](**needed | others.get(flag, {}))
     except Exception as error:
-        print(f"{model_type}: makes no default config: {first_words(error)}")
+        FAILED[model_type] = f"makes no default config: {first_words(error)}"
 
 
-def main(names):
-    sheet, files, without, silent = table.read(), set(), set(), []  # without: a word of rotary code
-    versions = {"transformers": transformers.__version__, "torch": torch.__version__}
-    for model_type in sorted({name.split("+")[0] for name in names} or CONFIG_MAPPING):
+def record_of(config, flag, sheet, silent):
+    """The record of a config, with its rows in the sheet; None where it has neither a rope nor a reason."""
+    ropes, none, unknown = swept(config)
+    silent += [f"{config.model_type} {flag}: {name}" for name in unknown]
+    if not flag:
+        table.update(sheet, config, ropes)
+    made = {"transformers": transformers.__version__, "torch": torch.__version__}
+    record = {"model_type": config.model_type, "made": made, "config": published(config), "ropes": ropes, "none": none}
+    return record if ropes or none else None
+
+
+def records_of(model_types, names, sheet, without, silent):
+    """{file's name: record}. without: gets the model_types that have no word of rotary code."""
+    records = {}
+    for model_type in model_types:
         for flag in ("", *CASES["others"].get(model_type, ())):
             file, config = f"{model_type}+{flag}".rstrip("+"), default_config(model_type, flag)
             if config is None or names and model_type not in names and file not in names:
@@ -117,25 +129,48 @@ def main(names):
             if not any(has_rotary_code(part) or name_of(part) in ADAPTERS for _, part in parts(config)):
                 without.add(model_type)
                 continue
-            ropes, none, unknown = swept(config)
-            silent += [f"{file}: {name}" for name in unknown]
-            if not flag:
-                table.update(sheet, config, ropes)
-            if ropes or none:
-                record = {"model_type": model_type, "made": versions, "config": published(config)}
-                write(SWEEP / f"{file}.json", record | {"ropes": ropes, "none": none})
-                files.add(f"{file}.json")
-            for part in none:
-                print(f"{file} [{part['part']}]: {part['why']}")
+            print(file, file=sys.stderr, flush=True)
+            try:
+                record = record_of(config, flag, sheet, silent)
+            except Exception as error:
+                FAILED[model_type] = f"{type(error).__name__}: {first_words(error)}"
+                continue
+            if record:
+                records[file] = record
+    return records
+
+
+def told(before, records, known, without, silent):
+    """The page: what is new, what changed and what is gone. before: the records that stood there; known: the types."""
+    versions = {record["made"]["transformers"] for record in before.values()}
+    rotate = len({name.partition("+")[0] for name, record in records.items() if record["ropes"]})
+    gone = {name: FAILED.get(name.partition("+")[0], "transformers has no such rotary code now")
+            for name in before if name not in records}
+    return page(f"transformers {transformers.__version__} beside {', '.join(sorted(versions))}: {rotate} types rotate", [
+        ("new", [f"{name}: {described(record)}" for name, record in records.items() if name not in before]),
+        ("new, without a word of rotary code", [" ".join(sorted(without - known))] if without - known else []),
+        ("changed", [f"{name}: {what}" for name, record in records.items() if name in before
+                     for what in [differences(before[name], record)] if what]),
+        ("no longer there", [f"{name}: {why}" for name, why in gone.items()]),
+        ("without a record", [f"{name}: {why}" for name, why in FAILED.items() if name not in gone]),
+        ("rotary words in the code but neither a rope nor a reason", silent)])
+
+
+def main(names):
+    sheet, without, silent = table.read(), set(), []
+    known, model_types = table.known(sheet), sorted({name.split("+")[0] for name in names} or CONFIG_MAPPING)
+    records = records_of(model_types, names, sheet, without, silent)
+    before = {path.stem: json.loads(path.read_text()) for path in SWEEP.glob("*.json")}
+    before = {name: record for name, record in before.items() if "transformers" in record["made"]
+              and (not names or name in names or record["model_type"] in names)}
+    for name, record in records.items():
+        write(SWEEP / f"{name}.json", record)
+    for name in before.keys() - records.keys() if not names else ():  # a model that a whole sweep did not find is gone
+        (SWEEP / f"{name}.json").unlink()
     table.add_without(sheet, without)
     table.write(sheet)
-    if not names:  # a model that a whole sweep did not find is gone
-        for path in SWEEP.glob("*.json"):
-            if path.name not in files:
-                path.unlink()
-    print(f"{len(files)} files; rotary words in the code but neither a rope nor a reason: {silent}")
-    return 1 if silent else 0
+    print(told(before, records, known, without, silent))
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    main(sys.argv[1:])

@@ -187,10 +187,15 @@ def update(table, config, ropes):
     visit(config, "")
 
 
+def known(table):
+    """The model_types of which the file says something."""
+    return {name for section in ("models", "remote_models", "children", "refused", "without_rope")
+            for name in table[section]}
+
+
 def add_without(table, types):
     """The model_types without rotary code of which the file says nothing yet."""
-    known = {*table["models"], *table["remote_models"], *table["children"], *table["refused"]}
-    table["without_rope"] = sorted({*table["without_rope"], *(types - known)})
+    table["without_rope"] = sorted({*table["without_rope"], *(types - known(table))})
 
 
 # ---- text ----
