@@ -9,11 +9,11 @@
 
 #include "commands.h"
 #include "install_places.h"  // made by CMake: page_installed
+#include "rotary/choice.h"
 #include "shared/command.h"
 #include "shared/system.h"
 #include "shared/terminal.h"
 #include "shared/text.h"
-#include "subject/config_place.h"
 #include "text/io.h"
 #include "text/paths.h"
 #include "values/fail.h"

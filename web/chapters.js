@@ -59,7 +59,7 @@ function markdown(text) {
     if (line === '') lines.shift();
     else if (line.startsWith('```')) {
       lines.shift();
-      nodes.push(element('pre', { tabindex: 0, role: 'region', 'aria-label': 'example' }, takeWhile(one => !one.startsWith('```')).join('\n')));
+      nodes.push(element('pre', { tabindex: 0, role: 'group', 'aria-label': 'example' }, takeWhile(one => !one.startsWith('```')).join('\n')));
       lines.shift();
     } else if (line.startsWith('#')) {
       const [, signs, title] = /^(#+) (.*)/.exec(lines.shift());

@@ -1,7 +1,7 @@
 // Charts in SVG, as wide as their place: lines over linear or logarithmic axes, and clock hands.
 
 const chartHeight = 280;
-const margin = { left: 62, right: 14, top: 12, bottom: 40 };
+const margin = { left: 74, right: 14, top: 12, bottom: 40 };
 
 // A function from values to pixels, with its ticks. Empty values give the range 0 to 1.
 function axis(values, from, to, log) {
@@ -131,6 +131,7 @@ class Clocks {
         face, element('span', {}, String(pair)));
       return { button, lines };
     });
+    this.place.className = pairs <= 8 ? 'few' : '';
     this.place.replaceChildren(...this.clocks.map(clock => clock.button));
   }
 }

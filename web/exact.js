@@ -24,7 +24,7 @@ async function showExact() {
   byId('exact-state').textContent = '';
 }
 
-function exactParts({ rope, decades, ways, float32_within: within, advice, sampling }) {
+function exactParts({ rope, decades, ways, advice, sampling }) {
   const ends = decades.map(decade => decade.last);
   const lines = ways.map((way, series) => ({ name: way.way, series, dashed: series % 2 === 1, x: ends, y: way.cos_sin }));
   const heads = ['positions', ...ways.map(way => way.way)];
@@ -40,7 +40,6 @@ function exactParts({ rope, decades, ways, float32_within: within, advice, sampl
       legend(lines)),
     scrolling('errors', table('The largest error of cos and sin by position', heads, rows, heads.slice(1))),
     element('p', {}, advice),
-    element('p', {}, within.last < 0 ? '' : `float32 stays within ${whole(within.tolerance)} up to position ${grouped(within.last)}.`),
     element('h3', {}, 'The ways'),
     element('ul', { class: 'notes' }, ...ways.map(way => element('li', {}, element('strong', {}, way.way), ': ', way.meaning))),
     element('p', { class: 'quiet' }, sampling)];

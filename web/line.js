@@ -47,8 +47,8 @@ const runLine = newest(async line => {
     const answer = await run(words, files, { alone: heavyCommands.includes(words[0]) });
     for (const [name, data] of Object.entries(answer.files)) lineFiles.set(name, data);
     byId('line-answer').replaceChildren(
-      ...(answer.error ? [element('pre', { class: 'errors', tabindex: 0, role: 'region', 'aria-label': 'standard error' }, answer.error)] : []),
-      ...(answer.output ? [element('pre', { tabindex: 0, role: 'region', 'aria-label': 'standard output' }, answer.output)] : []));
+      ...(answer.error ? [element('pre', { class: 'errors', tabindex: 0, role: 'group', 'aria-label': 'standard error' }, answer.error)] : []),
+      ...(answer.output ? [element('pre', { tabindex: 0, role: 'group', 'aria-label': 'standard output' }, answer.output)] : []));
     byId('line-state').textContent = `exit status ${answer.status}, ${Math.round(performance.now() - began)} ms`;
   } catch (error) {
     byId('line-answer').replaceChildren(failure(error));

@@ -64,7 +64,7 @@ function longerParts(plan, chosen, text) {
     ...chosen.warnings.map(warning => element('p', { class: 'quiet' }, warning)),
     element('p', {}, copyButton('Copy config.json', () => text), ' ', downloadLink('config.json', new TextEncoder().encode(text)), ' ',
       copyButton('Copy the line for vLLM', () => served(chosen, chosen.vllm)), ' ', copyButton('Copy the line for SGLang', () => served(chosen, chosen.sglang))),
-    element('pre', { class: 'text', tabindex: 0, role: 'region', 'aria-label': 'the new config.json', id: 'new-config' }, text),
+    element('pre', { class: 'text', tabindex: 0, role: 'group', 'aria-label': 'the new config.json', id: 'new-config' }, text),
     element('details', {}, element('summary', {}, 'The pairs as a table'), scrolling('pairs', longerPairs(chosen)))].filter(one => one !== null);
 }
 

@@ -1,6 +1,13 @@
 // Panel 4, is mine right? `rotary check` of two files, in an instance of its own that can be stopped.
 
-panels.set('mine', { show: showModelSelects });
+panels.set('mine', { show: showMine });
+const asked = { 'mine-positions': '--positions', 'mine-layer': '--layer' };  // fields, whose ids are keys of the state
+for (const id of Object.keys(asked)) byId(id).onchange = event => change({ [id]: event.target.value.trim() });
+
+async function showMine() {
+  showModelSelects();
+  for (const id of Object.keys(asked)) byId(id).value = state[id] ?? '';
+}
 
 let stopping = null;  // the AbortController of the check that runs
 
@@ -57,8 +64,7 @@ async function check(before, after) {
     const { word, files } = await chosenModel();
     const names = { before: 'before/' + before.name, after: 'after/' + after.name };
     const all = { ...files, [names.before]: before, [names.after]: after };
-    const options = [...(byId('mine-positions').value.trim() ? ['--positions', byId('mine-positions').value.trim()] : []),
-                     ...(byId('mine-layer').value.trim() ? ['--layer', byId('mine-layer').value.trim()] : [])];
+    const options = Object.entries(asked).flatMap(([id, option]) => (state[id] ? [option, state[id]] : []));
     const answer = await ask(['check', word, '--before', names.before, '--after', names.after, ...options], all, { alone: true, signal: stop.signal });
     byId('mine-answer').replaceChildren(...verdictParts(answer));
     byId('mine-state').textContent = `${size} MB checked in ${rounded((performance.now() - began) / 1000, 2)} s`;
@@ -84,22 +90,32 @@ function verdictParts(answer) {
   rows.push(['tensor', answer.tensor ?? Object.keys(answer.tensors ?? {}).join(', ')], ['layout', whole(answer.layout)], ['layer', whole(answer.layer)], ['rope', whole(answer.rope)]);
   const parts = [element('p', { class: 'verdict', id: 'verdict' }, element('span', { 'aria-hidden': 'true' }, signs[answer.verdict] + ' '), answer.verdict),
     element('p', {}, answer.sentence),
-    scrolling('evidence', table('The evidence', ['', 'value'], rows.filter(([, value]) => value !== '-' && value !== ''), []))];
+    factTable('The evidence', rows)];
   if (answer.would_show.length) parts.push(element('p', {}, `These data rule out: ${answer.would_show.join(', ')}.`));
   if (answer.would_not_show.length) parts.push(element('p', {}, `They would not show: ${answer.would_not_show.join(', ')}.`));
-  if (diagnosis) parts.push(element('h3', {}, 'What the tensors show'), element('ul', { class: 'notes' }, ...diagnosis.findings.map(one => element('li', {}, one))),
-    scrolling('facts', table('The facts', ['', 'value'], factRows(diagnosis))));
+  if (diagnosis) {
+    parts.push(element('h3', {}, 'What the tensors show'));
+    if (diagnosis.findings.length > 1)
+      parts.push(element('ul', { class: 'notes' }, ...diagnosis.findings.map(one => element('li', {}, one))));
+    parts.push(factTable('The facts', factRows(diagnosis)));
+  }
   return parts;
 }
 
+const factTable = (caption, rows) => element('div', { class: 'facts' },
+  table(caption, ['fact', 'value'], rows.filter(([, value]) => value !== '-' && value !== '')));
+
 function factRows(facts) {
-  const shown = value => {
-    if (value === null || value === undefined) return 'not known';
-    if (Array.isArray(value)) return value.length > 12 && typeof value[0] === 'number' ? (Number.isInteger(value[1]) ? ranges(value) : `${rounded(value[0])} to ${rounded(value.at(-1))}`) : value.join(', ');
-    return typeof value === 'object' ? Object.entries(value).map(([key, one]) => `${key} ${whole(one)}`).join(', ') : whole(value);
-  };
-  return ['pairing', 'direction', 'first', 'rotary_dim', 'positions', 'inv_freq', 'base', 'scaling', 'scaling_parameters', 'attention_factor', 'precision', 'layout', 'heads', 'residual']
-    .filter(key => key in facts).map(key => [key.replaceAll('_', ' '), shown(facts[key])]);
+  const keys = ['pairing', 'direction', 'first', 'rotary_dim', 'positions', 'inv_freq', 'base', 'scaling',
+    'scaling_parameters', 'attention_factor', 'precision', 'layout', 'heads', 'residual'];
+  return keys.filter(key => key in facts).map(key => [key.replaceAll('_', ' '), factText(facts[key])]);
+}
+function factText(value) {
+  if (value === null || value === undefined) return 'not known';
+  if (typeof value === 'number') return rounded(value, 6);
+  if (Array.isArray(value) && value.every(Number.isInteger)) return ranges(value);
+  if (Array.isArray(value)) return `${rounded(value[0])} to ${rounded(value.at(-1))}`;
+  return typeof value === 'object' ? Object.entries(value).map(([key, one]) => `${key} ${whole(one)}`).join(', ') : value;
 }
 
 // ---- which elements are wrong ----

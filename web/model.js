@@ -6,18 +6,16 @@ panels.set('model', { show: newest(showModel) });
 
 async function showModel() {
   showModelSelects();
-  byId('model-state').textContent = 'reading';
   try {
     const model = await modelOf(state.model);
     showText(model);
     const beside = state.beside ? await modelOf(state.beside) : null;
     await showRead(model, beside);
-    byId('model-state').textContent = '';
   } catch (error) {
-    byId('model-state').textContent = '';
     byId('model-answer').replaceChildren(failure(error));
     markError(error);
   }
+  byId('model-state').textContent = '';
 }
 
 async function showRead(model, beside) {
@@ -59,7 +57,7 @@ function ropeRows(rope) {
     ['heads', whole(rope.heads)], ['kv_heads', whole(rope.kv_heads)], ['head_dim', whole(rope.head_dim)],
     ['rotary_dim', whole(rope.rotary_dim)], ['first', whole(rope.first)], ['pairing', rope.pairing],
     ['direction', rope.direction], ['axis_names', rope.axis_names.join(', ')], ['base', whole(rope.base)],
-    ['scaling', rope.scaling]];
+    ['scaling', rope.scaling === 'default' ? 'none' : rope.scaling]];
   for (const [key, value] of Object.entries(rope.scaling_parameters ?? {}))
     rows.push(['scaling.' + key, Array.isArray(value) ? `${value.length} numbers` : whole(value)]);
   rows.push(['attention_factor', whole(rope.attention_factor)], ['softmax_factor', whole(rope.softmax_factor)],
@@ -85,7 +83,7 @@ function ropeTable(names, ropes, differing) {
       ...cells, one ? element('td', { class: 'origin' }, originLink(ropes[0], key)) : null);
   });
   const heads = one ? ['', 'value', 'where it comes from'] : ['', ...names];
-  return scrolling('values of the rope', element('table', { class: 'rope' },
+  return element('div', { class: 'wide' }, element('table', {},
     element('caption', { class: 'unseen' }, 'The values of the rope, and their origins'),
     element('thead', {}, element('tr', {}, ...heads.map(head => head ? element('th', { scope: 'col' }, head) : element('td')))),
     element('tbody', {}, ...body)));

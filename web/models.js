@@ -65,6 +65,7 @@ function fillModelSelects() {
   }
 }
 function showModelSelects() {
+  byId('beside-bar').hidden = state.panel !== 'model';
   for (const key of ['model', 'beside']) {
     const select = byId(key + '-select'), value = state[key];
     const own = value.startsWith('=') || value.startsWith('file:');

@@ -77,7 +77,7 @@ function threeWays(cos, sin, before, after) {
   const six = value => value.toFixed(6).padStart(9), [a, b] = before.map(value => String(value)), [x, y] = after.map(six);
   const width = Math.max(a.length, b.length), wide = text => text.padStart(width);
   const signed = value => (value < 0 ? '- ' : '+ ') + Math.abs(value).toFixed(6) + 'i';
-  const way = (title, text) => element('div', { role: 'group', 'aria-label': title }, element('h4', {}, title), text);
+  const way = (title, text) => element('div', { role: 'group', 'aria-label': title, tabindex: 0 }, element('h4', {}, title), text);
   return [
     way('the matrix', `[ ${six(cos)} ${six(-sin)} ] [ ${wide(a)} ]   [ ${x} ]\n[ ${six(sin)} ${six(cos)} ] [ ${wide(b)} ] = [ ${y} ]`),
     way('complex numbers', `(${a} + ${b}i)\n* (${six(cos).trim()} ${signed(sin)})\n= ${x.trim()} ${signed(after[1])}`),

@@ -49,7 +49,7 @@ function table(caption, heads, rows, numeric = []) {
     element('tbody', {}, ...rows.map(row => element('tr', {}, ...cells(row)))));
 }
 // A table that scrolls by itself, also with the keyboard.
-const scrolling = (label, child) => element('div', { class: 'scrolling', role: 'region', 'aria-label': label, tabindex: 0 }, child);
+const scrolling = (label, child) => element('div', { class: 'scrolling', role: 'group', 'aria-label': label, tabindex: 0 }, child);
 
 function failure(error) {
   return element('p', { class: 'failure', role: 'alert' }, error.code ? `${error.code}: ` : '', error.message);
@@ -119,13 +119,13 @@ function change(changes) {
 }
 
 async function showPanel() {
-  for (const section of document.querySelectorAll('main > section')) section.hidden = section.id !== state.panel;
+  for (const section of document.querySelectorAll('main > section')) section.hidden = section.id !== 'panel-' + state.panel;
   for (const link of document.querySelectorAll('nav a')) {
     link.setAttribute('href', addressOf({ panel: link.dataset.panel }));
     if (link.dataset.panel === state.panel) link.setAttribute('aria-current', 'page');
     else link.removeAttribute('aria-current');
   }
-  const section = byId(state.panel);
+  const section = byId('panel-' + state.panel);
   section.setAttribute('aria-busy', 'true');
   await panels.get(state.panel).show();
   section.removeAttribute('aria-busy');

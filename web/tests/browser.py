@@ -45,11 +45,17 @@ class Page:
 
     def wait(self, condition, seconds=120):
         """Waits until a JavaScript condition holds."""
+        self.wait_for(lambda: self.js(condition), seconds, condition)
+
+    def wait_for(self, holds, seconds=120, what="a condition"):
         end = time.monotonic() + seconds
-        while not self.js(condition):
+        while not holds():
             if time.monotonic() > end:
-                raise TimeoutError(f"not within {seconds} s: {condition}")
+                raise TimeoutError(f"not within {seconds} s: {what}")
             time.sleep(0.05)
+
+    def press(self, key):
+        webdriver.ActionChains(self.driver).send_keys(key).perform()
 
     def workers(self):
         """The number of workers that are alive."""
