@@ -21,21 +21,22 @@ const figures = {
   15: { model: 'llama-3.1-8b', of: '0', vectors: 'equal', distance: '8192', reach: '131072' },
 };
 const figureOf = chapter => ({ ...firstFigure, ...figures[chapter] });
-const chapterCount = Object.keys(figures).length;
 
-const chapterTexts = new Map();
 async function showChapter() {
   const number = Number(state.chapter);
   if (byId('chapter').dataset.number === state.chapter) return;
-  if (!chapterTexts.has(number)) chapterTexts.set(number, (await ask(['explain', String(number)])).chapters[0].markdown);
-  const list = (await ask(['explain'])).chapters;
-  const select = element('select', { id: 'chapter-select', 'aria-label': 'chapter', onchange: event => goToChapter(event.target.value) },
-    ...list.map(({ number: one, title }) => element('option', { value: one, selected: one === number }, `${one}. ${title}`)));
-  const step = (label, to) => element('button', { type: 'button', disabled: to < 1 || to > chapterCount, onclick: () => goToChapter(to) }, label);
+  const list = (await ask(['explain'])).chapters, [{ markdown: text }] = (await ask(['explain', number])).chapters;
+  const options = list.map(chapter => element('option', { value: chapter.number, selected: chapter.number === number },
+    `${chapter.number}. ${chapter.title}`));
+  const select = element('select', { id: 'chapter-select', 'aria-label': 'chapter',
+    onchange: event => goToChapter(event.target.value) }, ...options);
+  const step = (label, to) => element('button', { type: 'button', disabled: to < 1 || to > list.length,
+    onclick: () => goToChapter(to) }, label);
   byId('chapter').dataset.number = state.chapter;
   byId('chapter').replaceChildren(
-    element('div', { class: 'controls' }, element('div', {}, select, step('Previous', number - 1), step('Next', number + 1))),
-    ...markdown(chapterTexts.get(number)),
+    element('div', { class: 'controls' },
+      element('div', {}, select, step('Previous', number - 1), step('Next', number + 1))),
+    ...markdown(text),
     element('p', {}, step('Next chapter', number + 1), ' ',
       element('button', { type: 'button', onclick: () => change(figureOf(number)) }, 'Its figure again')));
 }
@@ -59,7 +60,7 @@ function markdown(text) {
     if (line === '') lines.shift();
     else if (line.startsWith('```')) {
       lines.shift();
-      nodes.push(element('pre', { tabindex: 0, role: 'group', 'aria-label': 'example' }, takeWhile(one => !one.startsWith('```')).join('\n')));
+      nodes.push(element('pre', focused('example'), takeWhile(one => !one.startsWith('```')).join('\n')));
       lines.shift();
     } else if (line.startsWith('#')) {
       const [, signs, title] = /^(#+) (.*)/.exec(lines.shift());
@@ -71,7 +72,7 @@ function markdown(text) {
   return nodes;
 }
 function paragraph(text) {
-  if (text.startsWith('![') || text.startsWith('Previous: ') || text.startsWith('Next: ')) return [];  // a live figure, buttons
+  if (/^(!\[|Previous: |Next: )/.test(text)) return [];  // the page has a live figure, and buttons
   return [element('p', {}, ...inline(text))];
 }
 function markdownList(lines) {
@@ -80,13 +81,15 @@ function markdownList(lines) {
     if (line.startsWith('* ')) items.push(line.slice(2));
     else items.push(items.pop() + ' ' + line.trim());
   }
-  return element('ul', { class: 'notes' }, ...items.map(item => element('li', {}, ...inline(item))));
+  return bullets(items.map(inline));
 }
 function markdownTable([head, rule, ...rows]) {
   const cells = line => line.split('|').slice(1, -1).map(cell => cell.trim());
   const align = cells(rule).map(one => (one.endsWith(':') ? 'number' : null));
-  const row = (line, tag) => element('tr', {}, ...cells(line).map((cell, i) => element(tag, { class: align[i], scope: tag === 'th' ? 'col' : null }, ...inline(cell))));
-  return scrolling('table', element('table', {}, element('thead', {}, row(head, 'th')), element('tbody', {}, ...rows.map(line => row(line, 'td')))));
+  const row = (line, tag) => element('tr', {},
+    ...cells(line).map((cell, i) => element(tag, { class: align[i] }, ...inline(cell))));
+  return scrolling('table', element('table', {}, element('thead', {}, row(head, 'th')),
+    element('tbody', {}, ...rows.map(line => row(line, 'td')))));
 }
 function inline(text) {
   return text.split(/(`[^`]+`|\[[^\]]+\]\([^)]+\))/).map(part => {

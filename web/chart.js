@@ -7,7 +7,8 @@ const margin = { left: 74, right: 14, top: 12, bottom: 40 };
 function axis(values, from, to, log) {
   const finite = values.filter(value => Number.isFinite(value) && (!log || value > 0));
   const position = log ? Math.log10 : value => value;
-  let low = finite.length ? Math.min(...finite) : log ? 1 : 0, high = finite.length ? Math.max(...finite) : log ? 10 : 1;
+  if (finite.length === 0) finite.push(...(log ? [1, 10] : [0, 1]));
+  let low = Math.min(...finite), high = Math.max(...finite);
   if (low === high) [low, high] = log ? [low / 2, high * 2] : [low - 0.5, high + 0.5];
   const begin = position(low), end = position(high);
   const at = value => from + (position(value) - begin) / (end - begin) * (to - from);
@@ -38,11 +39,13 @@ function tickText(value) {
 // [{y | x, name, series}]. label describes the picture in words.
 function lineChart(width, { label, x, y, lines, bands = [], marks = [] }) {
   const { left, right, top, bottom } = margin;
-  const across = axis([...lines.flatMap(line => line.x), ...marks.flatMap(mark => mark.x ?? [])], left, width - right, x.log);
+  const xs = [...lines.flatMap(line => line.x), ...marks.flatMap(mark => mark.x ?? [])];
+  const across = axis(xs, left, width - right, x.log);
   const every = [...lines.flatMap(line => line.y), ...bands.flatMap(band => [...band.low, ...band.high]),
                  ...marks.flatMap(mark => mark.y ?? [])];
-  const up = axis(y.range ?? every, chartHeight - bottom, top, y.log);
-  const svg = drawn('svg', { viewBox: `0 0 ${width} ${chartHeight}`, width, height: chartHeight, role: 'img', 'aria-label': label });
+  const up = axis(every, chartHeight - bottom, top, y.log);
+  const svg = drawn('svg', { viewBox: `0 0 ${width} ${chartHeight}`, width, height: chartHeight, role: 'img',
+    'aria-label': label });
   for (const tick of across.ticks) {
     svg.append(drawn('path', { class: 'grid', d: `M${across.at(tick)} ${top}V${chartHeight - bottom}` }),
       drawn('text', { x: across.at(tick), y: chartHeight - bottom + 16, 'text-anchor': 'middle' }, tickText(tick)));
@@ -51,9 +54,11 @@ function lineChart(width, { label, x, y, lines, bands = [], marks = [] }) {
     svg.append(drawn('path', { class: 'grid', d: `M${left} ${up.at(tick)}H${width - right}` }),
       drawn('text', { x: left - 6, y: up.at(tick) + 4, 'text-anchor': 'end' }, tickText(tick)));
   }
+  const turned = `translate(12 ${(chartHeight - bottom + top) / 2}) rotate(-90)`;
   svg.append(drawn('text', { x: (left + width - right) / 2, y: chartHeight - 6, 'text-anchor': 'middle' }, x.label),
-    drawn('text', { transform: `translate(12 ${(chartHeight - bottom + top) / 2}) rotate(-90)`, 'text-anchor': 'middle' }, y.label));
-  for (const band of bands) svg.append(drawn('path', { class: `band series-${band.series}`, d: bandPath(band, across, up) }));
+    drawn('text', { transform: turned, 'text-anchor': 'middle' }, y.label));
+  for (const band of bands)
+    svg.append(drawn('path', { class: `band series-${band.series}`, d: bandPath(band, across, up) }));
   for (const mark of marks) svg.append(...markNodes(mark, across, up, width));
   for (const line of lines) {
     if (line.points) svg.append(...pointNodes(line, across, up));
@@ -74,7 +79,7 @@ function linePath(line, across, up) {
   return path;
 }
 function bandPath({ x, low, high }, across, up) {
-  const forth = x.map((at, i) => place(across, up, at, high[i])), back = x.map((at, i) => place(across, up, at, low[i]));
+  const edge = values => x.map((at, i) => place(across, up, at, values[i])), forth = edge(high), back = edge(low);
   return x.length ? 'M' + [...forth, ...back.reverse()].join('L') + 'Z' : '';
 }
 function pointNodes(line, across, up) {
@@ -87,9 +92,9 @@ function pointNodes(line, across, up) {
 function markNodes(mark, across, up, width) {
   const { left, right, top, bottom } = margin;
   if (mark.x !== undefined) {
-    const at = across.at(mark.x);
+    const at = across.at(mark.x), ends = at > width - 120;
     return [drawn('path', { class: `mark series-${mark.series}`, d: `M${at} ${top}V${chartHeight - bottom}` }),
-            drawn('text', { x: at + (at > width - 120 ? -4 : 4), y: top + 10, 'text-anchor': at > width - 120 ? 'end' : 'start' }, mark.name)];
+            drawn('text', { x: at + (ends ? -4 : 4), y: top + 10, 'text-anchor': ends ? 'end' : 'start' }, mark.name)];
   }
   return [drawn('path', { class: `mark series-${mark.series}`, d: `M${left} ${up.at(mark.y)}H${width - right}` }),
           drawn('text', { x: left + 6, y: up.at(mark.y) - 4 }, mark.name)];
@@ -97,9 +102,11 @@ function markNodes(mark, across, up, width) {
 
 // The keys of a chart: [{name, series, dashed, kind}].
 function legend(entries) {
-  const sample = ({ series, dashed, kind }) => drawn('svg', { width: 26, height: 12, 'aria-hidden': 'true' },
-    kind === undefined ? drawn('path', { class: `line series-${series}`, d: 'M1 6H25', 'stroke-dasharray': dashed ? '6 4' : null })
-                       : drawn('circle', { class: `point kind-${kind} series-${series}`, cx: 13, cy: 6, r: 4 }));
+  const stroke = ({ series, dashed }) =>
+    drawn('path', { class: `line series-${series}`, d: 'M1 6H25', 'stroke-dasharray': dashed ? '6 4' : null });
+  const point = ({ series, kind }) => drawn('circle', { class: `point kind-${kind} series-${series}`, cx: 13, cy: 6, r: 4 });
+  const sample = entry => drawn('svg', { width: 26, height: 12, 'aria-hidden': 'true' },
+    entry.kind === undefined ? stroke(entry) : point(entry));
   return element('ul', { class: 'legend' }, ...entries.map(entry => element('li', {}, sample(entry), ' ', entry.name)));
 }
 
@@ -117,18 +124,19 @@ class Clocks {
     this.clocks.forEach(({ button, lines }, pair) => {
       button.setAttribute('aria-pressed', String(pair === picked));
       lines.forEach((line, i) => {
-        const length = Math.hypot(hands[i].cos[pair], hands[i].sin[pair]) || 1;  // the attention factor is in cos and sin
-        line.setAttribute('x2', (20 + 17 * hands[i].cos[pair] / length).toFixed(2));
-        line.setAttribute('y2', (20 - 17 * hands[i].sin[pair] / length).toFixed(2));
+        const cos = hands[i].cos[pair], sin = hands[i].sin[pair];
+        const length = Math.hypot(cos, sin) || 1;  // the attention factor, which is in both
+        line.setAttribute('x2', (20 + 17 * cos / length).toFixed(2));
+        line.setAttribute('y2', (20 - 17 * sin / length).toFixed(2));
       });
     });
   }
   #build(pairs, hands) {
     this.clocks = Array.from({ length: pairs }, (_, pair) => {
       const lines = Array.from({ length: hands }, (_, i) => drawn('line', { class: `hand-${i}`, x1: 20, y1: 20 }));
-      const face = drawn('svg', { viewBox: '0 0 40 40', 'aria-hidden': 'true' }, drawn('circle', { class: 'face', cx: 20, cy: 20, r: 18 }), ...lines);
+      const face = drawn('circle', { class: 'face', cx: 20, cy: 20, r: 18 });
       const button = element('button', { type: 'button', 'aria-label': `pair ${pair}`, onclick: () => this.chosen(pair) },
-        face, element('span', {}, String(pair)));
+        drawn('svg', { viewBox: '0 0 40 40', 'aria-hidden': 'true' }, face, ...lines), String(pair));
       return { button, lines };
     });
     this.place.className = pairs <= 8 ? 'few' : '';

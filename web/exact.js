@@ -26,21 +26,22 @@ async function showExact() {
 
 function exactParts({ rope, decades, ways, advice, sampling }) {
   const ends = decades.map(decade => decade.last);
-  const lines = ways.map((way, series) => ({ name: way.way, series, dashed: series % 2 === 1, x: ends, y: way.cos_sin }));
+  const lines = ways.map((way, series) =>
+    ({ name: way.way, series, dashed: series % 2 === 1, x: ends, y: way.cos_sin }));
   const heads = ['positions', ...ways.map(way => way.way)];
   const rows = decades.map((decade, i) => [`${grouped(decade.first)} to ${grouped(decade.last)}`,
     ...ways.map(way => rounded(way.cos_sin[i], 3))]);
-  const width = byId('exact-answer').clientWidth;
+  const chart = lineChart(byId('exact-answer').clientWidth, {
+    label: `The largest error of cos and sin by position, of ${ways.length} ways; the table below has the numbers`,
+    x: { label: 'position', log: true }, y: { label: 'largest error', log: true }, lines,
+    marks: rope.context ? [{ x: rope.context, name: `context ${grouped(rope.context)}`, series: 0 }] : [] });
+  const pairs = rope.inv_freq.length;
   return [
-    element('p', {}, `Rope ${rope.index}: base ${whole(rope.base)}, scaling ${rope.scaling}, ${rope.inv_freq.length} pairs.`),
-    element('figure', {}, element('figcaption', {}, 'The largest error of cos and sin'),
-      lineChart(width, { label: `The largest error of cos and sin by position, of ${ways.length} ways; the table below has the numbers`,
-        x: { label: 'position', log: true }, y: { label: 'largest error', log: true }, lines,
-        marks: rope.context ? [{ x: rope.context, name: `context ${grouped(rope.context)}`, series: 0 }] : [] }),
-      legend(lines)),
+    element('p', {}, `Rope ${rope.index}: base ${whole(rope.base)}, scaling ${rope.scaling}, ${pairs} pairs.`),
+    figure('The largest error of cos and sin', chart, legend(lines)),
     scrolling('errors', table('The largest error of cos and sin by position', heads, rows, heads.slice(1))),
     element('p', {}, advice),
     element('h3', {}, 'The ways'),
-    element('ul', { class: 'notes' }, ...ways.map(way => element('li', {}, element('strong', {}, way.way), ': ', way.meaning))),
-    element('p', { class: 'quiet' }, sampling)];
+    bullets(ways.map(way => [element('strong', {}, way.way), ': ' + way.meaning])),
+    quiet(sampling)];
 }

@@ -7,7 +7,8 @@ panels.set('line', { show: showLine });
 
 function showLine() {
   byId('words').value = state.words ?? '';
-  for (const link of document.querySelectorAll('[data-words]')) link.setAttribute('href', addressOf({ words: link.dataset.words }));
+  for (const link of document.querySelectorAll('[data-words]'))
+    link.setAttribute('href', addressOf({ words: link.dataset.words }));
   if (state.words && state.words !== history_.lines.at(-1)) runLine(state.words);
 }
 
@@ -47,8 +48,8 @@ const runLine = newest(async line => {
     const answer = await run(words, files, { alone: heavyCommands.includes(words[0]) });
     for (const [name, data] of Object.entries(answer.files)) lineFiles.set(name, data);
     byId('line-answer').replaceChildren(
-      ...(answer.error ? [element('pre', { class: 'errors', tabindex: 0, role: 'group', 'aria-label': 'standard error' }, answer.error)] : []),
-      ...(answer.output ? [element('pre', { tabindex: 0, role: 'group', 'aria-label': 'standard output' }, answer.output)] : []));
+      answer.error && element('pre', { class: 'errors', ...focused('standard error') }, answer.error),
+      answer.output && element('pre', focused('standard output'), answer.output));
     byId('line-state').textContent = `exit status ${answer.status}, ${Math.round(performance.now() - began)} ms`;
   } catch (error) {
     byId('line-answer').replaceChildren(failure(error));
@@ -58,8 +59,8 @@ const runLine = newest(async line => {
 });
 
 function showLineFiles() {
-  byId('line-made').replaceChildren(...[...lineFiles].map(([name, data]) =>
-    element('li', {}, data instanceof File ? `${name} (opened, ${grouped(data.size)} bytes)` : downloadLink(name, data))));
+  const shown = ([name, data]) => (data instanceof File ? `${name}, opened` : downloadLink(name, data));
+  byId('line-made').replaceChildren(...[...lineFiles].map(one => element('li', {}, shown(one))));
   if (lineFiles.size === 0) byId('line-made').append(element('li', { class: 'quiet' }, 'none yet'));
 }
 

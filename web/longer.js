@@ -3,6 +3,7 @@
 panels.set('longer', { show: newest(showLonger) });
 
 const contextOfStep = (trained, step) => Math.round(trained * 2 ** (step / 8));
+const methodName = name => (name === 'default' ? 'none' : name);
 const factorOfStep = step => Number((2 ** (step / 12)).toPrecision(4));
 
 async function showLonger() {
@@ -14,10 +15,12 @@ async function showLonger() {
     const possible = plan.methods.filter(one => !one.refused);
     const method = possible.some(one => one.method === state.method) ? state.method
       : possible.some(one => one.method === plan.recommended) ? plan.recommended : possible[0].method;
-    const words = ['extend', model.word, '--length', String(context), '--scaling', method, ...(state.factor ? ['--factor', state.factor] : [])];
-    const chosen = await ask([...words, '--output', 'out'], model.files);
-    showLongerControls(plan, context, method, chosen.methods[0]);
-    byId('longer-answer').replaceChildren(...longerParts(plan, chosen.methods[0], new TextDecoder().decode(chosen.files['out/config.json'])));
+    const factor = state.factor ? ['--factor', state.factor] : [];
+    const words = ['extend', model.word, '--length', context, '--scaling', method, ...factor, '--output', 'out'];
+    const { methods: [chosen], files } = await ask(words, model.files);
+    showLongerControls(plan, context, method, chosen);
+    const text = new TextDecoder().decode(files['out/config.json']);
+    byId('longer-answer').replaceChildren(...longerParts(plan, chosen, text));
   } catch (error) {
     byId('longer-answer').replaceChildren(failure(error));
   }
@@ -36,36 +39,50 @@ function showLongerControls(plan, context, method, chosen) {
   set('factor-slider', Math.round(12 * Math.log2(chosen.factor)));
   byId('context-slider').setAttribute('aria-valuetext', `${context} tokens`);
   byId('factor-slider').setAttribute('aria-valuetext', whole(chosen.factor));
-  byId('context-slider').oninput = event => change({ context: String(contextOfStep(plan.trained_length, Number(event.target.value))) });
+  byId('context-slider').oninput = event =>
+    change({ context: String(contextOfStep(plan.trained_length, Number(event.target.value))) });
   byId('factor-auto').disabled = !state.factor;
-  byId('method').replaceChildren(...plan.methods.map(one => element('option', { value: one.method, disabled: Boolean(one.refused) },
-    one.method === 'default' ? 'none' : one.method, one.refused ? ' (refused)' : one.method === plan.recommended ? ' (recommended)' : '')));
+  const remark = one => (one.refused ? ' (refused)' : one.method === plan.recommended ? ' (recommended)' : '');
+  byId('method').replaceChildren(...plan.methods.map(one =>
+    element('option', { value: one.method, disabled: Boolean(one.refused) }, methodName(one.method) + remark(one))));
   byId('method').value = method;
 }
 
 function longerParts(plan, chosen, text) {
-  const publishes = plan.family_publishes;
   const possible = plan.methods.filter(one => !one.refused).map(one => (one.method === chosen.method ? chosen : one));
-  const lines = possible.map((one, i) => ({ name: one.method === 'default' ? 'none' : one.method, series: i, dashed: one !== chosen,
+  const lines = possible.map((one, series) => ({ name: methodName(one.method), series, dashed: one !== chosen,
     x: one.stretch.map((_, pair) => pair), y: one.stretch }));
-  const label = `How far each method stretches each of ${chosen.stretch.length} pairs`;
+  const chart = lineChart(byId('longer-answer').clientWidth, {
+    label: `How far each method stretches each of ${chosen.stretch.length} pairs`,
+    x: { label: 'pair' }, y: { label: 'stretch', log: true }, lines });
+  const line = chosen.overrides ? [copyButton('Copy the line for vLLM', () => served(chosen, chosen.vllm)), ' ',
+    copyButton('Copy the line for SGLang', () => served(chosen, chosen.sglang))] : [];
   return [
-    element('p', {}, `Trained on ${grouped(plan.trained_length)} tokens (${plan.trained_length_from}); ${grouped(plan.context)} are ${rounded(plan.smallest_factor)} times as many. `,
-      plan.kv_cache_bytes ? `The KV cache of one such sequence is ${rounded(plan.kv_cache_bytes / 2 ** 30)} GiB (${plan.kv_cache_assumes}).` : ''),
-    element('p', {}, element('strong', {}, plan.recommended ? `Recommended: ${plan.recommended === 'default' ? 'no scaling' : plan.recommended}` : 'None of these is recommended'),
-      plan.why ? `, ${plan.why}.` : '.', plan.otherwise ? ' ' + plan.otherwise : ''),
-    publishes ? element('p', {}, `${publishes.publisher} publishes ${publishes.method}, factor ${whole(publishes.factor)}, for ${publishes.models} (${publishes.source}).`,
-      publishes.caution ? ' ' + publishes.caution : '') : null,
-    ...plan.warnings.map(warning => element('p', { class: 'quiet' }, warning)),
-    element('figure', {}, element('figcaption', {}, 'The stretch of each pair: scaled / unscaled wavelength'),
-      lineChart(byId('longer-answer').clientWidth, { label, x: { label: 'pair' }, y: { label: 'stretch', log: true }, lines }), legend(lines)),
+    ...longerSentences(plan),
+    ...plan.warnings.map(warning => quiet(warning)),
+    figure('The stretch of each pair: scaled / unscaled wavelength', chart, legend(lines)),
     scrolling('methods', methodsTable(plan, chosen)),
-    element('h3', {}, `config.json by ${chosen.method === 'default' ? 'no scaling' : chosen.method}`),
-    ...chosen.warnings.map(warning => element('p', { class: 'quiet' }, warning)),
-    element('p', {}, copyButton('Copy config.json', () => text), ' ', downloadLink('config.json', new TextEncoder().encode(text)), ' ',
-      copyButton('Copy the line for vLLM', () => served(chosen, chosen.vllm)), ' ', copyButton('Copy the line for SGLang', () => served(chosen, chosen.sglang))),
-    element('pre', { class: 'text', tabindex: 0, role: 'group', 'aria-label': 'the new config.json', id: 'new-config' }, text),
-    element('details', {}, element('summary', {}, 'The pairs as a table'), scrolling('pairs', longerPairs(chosen)))].filter(one => one !== null);
+    element('h3', {}, `config.json, scaling ${methodName(chosen.method)}`),
+    ...chosen.warnings.map(warning => quiet(warning)),
+    element('p', {}, copyButton('Copy config.json', () => text), ' ',
+      downloadLink('config.json', new TextEncoder().encode(text)), ' ', ...line),
+    element('pre', { class: 'text', id: 'new-config', ...focused('the new config.json') }, text),
+    folded('The pairs as a table', longerPairs(chosen))];
+}
+
+function longerSentences(plan) {
+  const { context, trained_length: trained, kv_cache_bytes: cache, recommended, family_publishes: published } = plan;
+  const said = [
+    [`Trained on ${grouped(trained)} tokens (${plan.trained_length_from}); ${grouped(context)} are `,
+     `${rounded(plan.smallest_factor)} times as many.`,
+     cache ? ` The KV cache of one such sequence is ${rounded(cache / 2 ** 30)} GiB (${plan.kv_cache_assumes}).` : ''],
+    [element('strong', {}, recommended ? `Recommended: ${methodName(recommended)}` : 'None of these is recommended'),
+     plan.why ? `: ${plan.why}.` : '.', plan.otherwise ? ` ${plan.otherwise}` : '']];
+  if (published) {
+    said.push([`${published.publisher} publishes ${published.method}, factor ${whole(published.factor)}, for `,
+               `${published.models} (${published.source}). ${published.caution ?? ''}`]);
+  }
+  return said.map(parts => element('p', {}, ...parts));
 }
 
 // The line of a server, with the variable ROPE that it names set before it.
@@ -74,7 +91,7 @@ const served = (chosen, line) => `ROPE='${JSON.stringify(chosen.overrides)}'\n${
 function methodsTable(plan, chosen) {
   const heads = ['method', 'factor', 'kept', 'blended', 'stretched', 'attention factor', 'pairs at unseen angles'];
   const rows = plan.methods.map(given => {
-    const one = given.method === chosen.method ? chosen : given, name = one.method === 'default' ? 'none' : one.method;
+    const one = given.method === chosen.method ? chosen : given, name = methodName(one.method);
     if (one.refused) return [name, element('span', { class: 'quiet' }, 'refused: ' + one.refused)];
     return [name, whole(one.factor), whole(one.pairs.kept), whole(one.pairs.blended), whole(one.pairs.stretched),
             whole(one.attention_factor), whole(one.pairs_with_new_angles)];
@@ -88,9 +105,10 @@ function methodsTable(plan, chosen) {
 
 function longerPairs(chosen) {
   const heads = ['pair', 'inv_freq', 'wavelength', 'stretch', 'effect', 'turns in training', 'turns in context'];
-  return table('The pairs', heads, chosen.inv_freq.map((value, pair) => [String(pair), whole(value), whole(chosen.wavelength[pair]),
-    whole(chosen.stretch[pair]), chosen.effect[pair], rounded(chosen.turns_in_training[pair]), rounded(chosen.turns_in_context[pair])]),
-    heads.filter(head => head !== 'effect'));
+  const rows = chosen.inv_freq.map((value, pair) => [String(pair), whole(value), whole(chosen.wavelength[pair]),
+    whole(chosen.stretch[pair]), chosen.effect[pair], rounded(chosen.turns_in_training[pair]),
+    rounded(chosen.turns_in_context[pair])]);
+  return table('The pairs', heads, rows, heads.filter(head => head !== 'effect'));
 }
 
 byId('context').onchange = event => change({ context: event.target.value.trim() });

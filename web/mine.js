@@ -42,8 +42,10 @@ async function tryExample() {
     let drawn = 1;
     values.forEach((_, i) => { drawn = drawn * 48271 % 2147483647; values[i] = drawn / 1073741824 - 1; });
     const before = npyOf(values, [tokens, heads, rope.head_dim]);
-    const mistake = rope.scaling === 'default' ? ['--base', rope.base === 10000 ? '500000' : '10000'] : ['--scaling', 'none'];
-    const made = await ask(['apply', word, '--rope', '0', ...mistake, '--layout', 'thd', '--input', 'q.npy', '--output', 'engine.npy'], { ...files, 'q.npy': before });
+    const mistake = rope.scaling === 'default' ? ['--base', rope.base === 10000 ? '500000' : '10000']
+                                               : ['--scaling', 'none'];
+    const made = await ask(['apply', word, '--rope', '0', ...mistake, '--layout', 'thd', '--input', 'q.npy',
+      '--output', 'engine.npy'], { ...files, 'q.npy': before });
     const file = (data, name) => new File([data], name);
     await check(file(before, 'q.npy'), file(made.files['engine.npy'], 'engine.npy'));
   } catch (error) {
@@ -53,7 +55,8 @@ async function tryExample() {
 
 async function check(before, after) {
   const began = performance.now(), size = Math.round((before.size + after.size) / 1e5) / 10;
-  const say = () => { byId('mine-state').textContent = `checking ${size} MB, ${Math.round((performance.now() - began) / 1000)} s`; };
+  const seconds = () => (performance.now() - began) / 1000;
+  const say = () => { byId('mine-state').textContent = `checking ${size} MB, ${Math.round(seconds())} s`; };
   const timer = setInterval(say, 1000);
   stopping?.abort(new Error('another check was started'));
   const stop = stopping = new AbortController();
@@ -65,9 +68,10 @@ async function check(before, after) {
     const names = { before: 'before/' + before.name, after: 'after/' + after.name };
     const all = { ...files, [names.before]: before, [names.after]: after };
     const options = Object.entries(asked).flatMap(([id, option]) => (state[id] ? [option, state[id]] : []));
-    const answer = await ask(['check', word, '--before', names.before, '--after', names.after, ...options], all, { alone: true, signal: stop.signal });
+    const answer = await ask(['check', word, '--before', names.before, '--after', names.after, ...options], all,
+      { alone: true, signal: stop.signal });
     byId('mine-answer').replaceChildren(...verdictParts(answer));
-    byId('mine-state').textContent = `${size} MB checked in ${rounded((performance.now() - began) / 1000, 2)} s`;
+    byId('mine-state').textContent = `${size} MB checked in ${rounded(seconds(), 2)} s`;
     if (answer.verdict === 'differs') await showWrong(word, all, names, options, answer, stop.signal);
   } catch (error) {
     byId('mine-state').textContent = '';
@@ -82,21 +86,22 @@ const signs = { equal: '\u2713', differs: '\u2260', undecided: '?' };
 
 function verdictParts(answer) {
   const { worst, first, diagnosis } = answer;
+  const place = first && Object.entries(first).filter(([, at]) => at !== null).map(([what, at]) => `${what} ${at}`);
   const rows = [['largest difference', rounded(answer.max_error)], ['largest that is allowed', rounded(answer.tolerance)]];
   if (first) {
-    rows.push(['the worst of those that are off', `${rounded(worst.error)}, where ${rounded(worst.allowed)} is allowed`],
-      ['the first that is off', Object.entries(first).filter(([, at]) => at !== null).map(([what, at]) => `${what} ${at}`).join(', ')]);
+    rows.push(['the worst that is off', `${rounded(worst.error)}, where ${rounded(worst.allowed)} is allowed`],
+              ['the first that is off', place.join(', ')]);
   }
-  rows.push(['tensor', answer.tensor ?? Object.keys(answer.tensors ?? {}).join(', ')], ['layout', whole(answer.layout)], ['layer', whole(answer.layer)], ['rope', whole(answer.rope)]);
-  const parts = [element('p', { class: 'verdict', id: 'verdict' }, element('span', { 'aria-hidden': 'true' }, signs[answer.verdict] + ' '), answer.verdict),
+  for (const key of ['tensor', 'layout', 'layer', 'rope']) rows.push([key, whole(answer[key])]);
+  const sign = element('span', { 'aria-hidden': 'true' }, signs[answer.verdict] + ' ');
+  const parts = [element('p', { class: 'verdict', id: 'verdict' }, sign, answer.verdict),
     element('p', {}, answer.sentence),
     factTable('The evidence', rows)];
   if (answer.would_show.length) parts.push(element('p', {}, `These data rule out: ${answer.would_show.join(', ')}.`));
-  if (answer.would_not_show.length) parts.push(element('p', {}, `They would not show: ${answer.would_not_show.join(', ')}.`));
+  if (answer.would_not_show.length) parts.push(quiet(`They would not show: ${answer.would_not_show.join(', ')}.`));
   if (diagnosis) {
     parts.push(element('h3', {}, 'What the tensors show'));
-    if (diagnosis.findings.length > 1)
-      parts.push(element('ul', { class: 'notes' }, ...diagnosis.findings.map(one => element('li', {}, one))));
+    if (diagnosis.findings.length > 1) parts.push(bullets(diagnosis.findings));
     parts.push(factTable('The facts', factRows(diagnosis)));
   }
   return parts;
@@ -115,7 +120,8 @@ function factText(value) {
   if (typeof value === 'number') return rounded(value, 6);
   if (Array.isArray(value) && value.every(Number.isInteger)) return ranges(value);
   if (Array.isArray(value)) return `${rounded(value[0])} to ${rounded(value.at(-1))}`;
-  return typeof value === 'object' ? Object.entries(value).map(([key, one]) => `${key} ${whole(one)}`).join(', ') : value;
+  if (typeof value === 'string') return value;
+  return Object.entries(value).map(([key, one]) => `${key} ${whole(one)}`).join(', ');
 }
 
 // ---- which elements are wrong ----
@@ -146,8 +152,8 @@ function tensorIn(file, name) {
 async function showWrong(word, files, names, options, answer, signal) {
   if (!answer.layout || answer.layout === 'flat' || files[names.before].size > 64 << 20) return;
   const output = 'expected' + /\.\w+$/.exec(names.before)[0], npy = output.endsWith('.npy');
-  const made = await ask(['apply', word, '--input', names.before, '--output', output, '--layout', answer.layout, ...options,
-    ...(npy ? [] : ['--tensor', answer.tensor])], files, { alone: true, signal });
+  const made = await ask(['apply', word, '--input', names.before, '--output', output, '--layout', answer.layout,
+    ...options, ...(npy ? [] : ['--tensor', answer.tensor])], files, { alone: true, signal });
   const after = new Uint8Array(await files[names.after].arrayBuffer());
   const [expected, found] = [made.files[output], after].map(file => tensorIn(file, answer.tensor));
   if (!decoders[expected?.dtype] || !decoders[found?.dtype]) return;
@@ -165,18 +171,18 @@ function largestDifferences(expected, found, layout) {
   }
   const { b = 1, t = 1, h = 1, d } = sizes, [x, y] = [expected, found].map(one => decoders[one.dtype](one.bytes));
   const values = new Float64Array(b * t * h);
-  for (let row = 0; row < b * t; ++row) {
-    for (let head = 0; head < h; ++head) {
-      const at = Math.floor(row / t) * (strides.b ?? 0) + row % t * (strides.t ?? 0) + head * (strides.h ?? 0);
-      for (let i = 0; i < d; ++i) values[row * h + head] = Math.max(values[row * h + head], Math.abs(x[at + i] - y[at + i]));
-    }
+  for (let i = 0; i < values.length; ++i) {
+    const row = Math.floor(i / h);
+    const at = Math.floor(row / t) * (strides.b ?? 0) + row % t * (strides.t ?? 0) + i % h * (strides.h ?? 0);
+    for (let j = at; j < at + d; ++j) values[i] = Math.max(values[i], Math.abs(x[j] - y[j]));
   }
   return { rows: b * t, heads: h, values };
 }
 
 function wrongPicture({ rows, heads, values }, { tensor, tolerance }) {
-  const canvas = element('canvas', { class: 'wrong-map', width: rows, height: heads, role: 'img' }), context = canvas.getContext('2d');
-  const image = context.createImageData(rows, heads), most = values.reduce((a, b) => Math.max(a, b), 0);
+  const canvas = element('canvas', { class: 'wrong-map', width: rows, height: heads, role: 'img' });
+  const context = canvas.getContext('2d'), image = context.createImageData(rows, heads);
+  const most = values.reduce((a, b) => Math.max(a, b), 0);
   let off = 0;
   values.forEach((value, i) => {
     const at = 4 * (i % heads * rows + Math.floor(i / heads)), is = value > tolerance;
@@ -185,7 +191,8 @@ function wrongPicture({ rows, heads, values }, { tensor, tolerance }) {
   });
   context.putImageData(image, 0, 0);
   canvas.style.height = `${Math.min(22 * heads, 320)}px`;
-  const said = `${off} of ${values.length} heads of tokens of ${tensor || 'the tensor'} differ by more than ${rounded(tolerance)}, by up to ${rounded(most)}`;
+  const said = `${off} of ${values.length} heads of tokens of ${tensor || 'the tensor'} differ by more than ` +
+    `${rounded(tolerance)}, by up to ${rounded(most)}. Tokens to the right, heads downwards; the darker, the further off.`;
   canvas.setAttribute('aria-label', said);
-  return [element('h3', {}, 'Where it differs'), element('figure', {}, element('figcaption', {}, said, '. Tokens to the right, heads downwards; the darker, the further off.'), canvas)];
+  return [element('h3', {}, 'Where it differs'), figure(said, canvas)];
 }

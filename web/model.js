@@ -19,18 +19,20 @@ async function showModel() {
 }
 
 async function showRead(model, beside) {
-  const names = beside ? [model.name, beside.name === model.name ? 'beside/' + beside.name : beside.name] : [model.name];
-  const files = beside ? { [names[0]]: model.data, [names[1]]: beside.data } : { [names[0]]: model.data };
+  const models = beside ? [model, beside] : [model];
+  const names = models.map(({ name }, i) => (i === 1 && name === model.name ? 'beside/' + name : name));
+  const files = Object.fromEntries(models.map(({ data }, i) => [names[i], data]));
   const read = await ask(['inspect', ...names], files);
   const all = read.models ?? [read];
   const sentences = await Promise.all(names.map(name => inWords(name, files)));
   const differences = new Map((read.differences ?? []).map(({ rope, keys }) => [rope, keys]));
   const parts = [];
-  all.forEach((one, i) => parts.push(...introduction(names[i], [model, beside][i].source, one, sentences[i], all.length > 1)));
+  all.forEach((one, i) => parts.push(...introduction(beside ? names[i] : '', models[i].source, one, sentences[i])));
   const ropes = Math.max(...all.map(one => one.ropes.length));
   for (let r = 0; r < ropes; ++r) {
     const shown = all.map(one => one.ropes[r]);
-    parts.push(element('h3', {}, ropes > 1 ? `Rope ${r}` : 'The rope'), ropeTable(names, shown, differences.get(r) ?? []));
+    parts.push(element('h3', {}, ropes > 1 ? `Rope ${r}` : 'The rope'),
+               ropeTable(names, shown, differences.get(r) ?? []));
     if (shown.some(rope => rope?.wavelength.length)) parts.push(...pairsPicture(names, shown, r));
   }
   parts.push(...all.flatMap((one, i) => notes(one, all.length > 1 ? names[i] : '')));
@@ -43,28 +45,28 @@ async function inWords(name, files) {
   return output.split('\n\n')[0].replace(/\n {2}/g, ' ').split('\n');
 }
 
-function introduction(name, source, one, sentences, named) {
-  const [first, ...others] = sentences;
-  return [element('p', { class: 'source' }, named ? element('strong', {}, name + ': ') : null, first, ' (', source, ')'),
-          ...others.map(sentence => element('p', { class: 'sentence' }, sentence)),
-          ...one.query_scales.map(scale => element('p', { class: 'sentence' },
-            `queries of ${scale.layers.length} layers are multiplied by ${scale.formula}, at position p (${scale.from})`))];
+function introduction(name, source, { query_scales: scales }, [first, ...sentences]) {
+  const multiplied = scales.map(({ layers, formula, from }) =>
+    `queries of ${layers.length} layers are multiplied by ${formula}, at position p (${from})`);
+  return [quiet(name ? element('strong', {}, name + ': ') : '', `${first} (${source})`),
+          ...[...sentences, ...multiplied].map(sentence => element('p', {}, sentence))];
 }
 
 // The rows of a rope's table: [key in origins and differences, what is shown].
 function ropeRows(rope) {
-  const rows = [['part', rope.part], ['layers', ranges(rope.layers)], ['layers_without_rope', ranges(rope.layers_without_rope)],
-    ['heads', whole(rope.heads)], ['kv_heads', whole(rope.kv_heads)], ['head_dim', whole(rope.head_dim)],
-    ['rotary_dim', whole(rope.rotary_dim)], ['first', whole(rope.first)], ['pairing', rope.pairing],
-    ['direction', rope.direction], ['axis_names', rope.axis_names.join(', ')], ['base', whole(rope.base)],
+  const plain = keys => keys.map(key => [key, whole(rope[key])]), known = key => [key, whole(rope[key] || null)];
+  const rows = [['part', rope.part], ['layers', ranges(rope.layers)],
+    ['layers_without_rope', ranges(rope.layers_without_rope)],
+    ...plain(['heads', 'kv_heads', 'head_dim', 'rotary_dim', 'first', 'pairing', 'direction']),
+    ['axis_names', rope.axis_names.join(', ')], ['base', whole(rope.base)],
     ['scaling', rope.scaling === 'default' ? 'none' : rope.scaling]];
   for (const [key, value] of Object.entries(rope.scaling_parameters ?? {}))
     rows.push(['scaling.' + key, Array.isArray(value) ? `${value.length} numbers` : whole(value)]);
-  rows.push(['attention_factor', whole(rope.attention_factor)], ['softmax_factor', whole(rope.softmax_factor)],
-    ['trained_length', whole(rope.trained_length || null)], ['context', whole(rope.context || null)], ['reach', whole(rope.reach)]);
-  return rows;
+  return [...rows, ...plain(['attention_factor', 'softmax_factor']), known('trained_length'), known('context'),
+          known('reach')];
 }
-const usual = { part: '', layers_without_rope: '-', first: '0', direction: 'counterclockwise', axis_names: '', softmax_factor: '1' };
+const usual = { part: '', layers_without_rope: '-', first: '0', direction: 'counterclockwise', axis_names: '',
+  softmax_factor: '1' };
 
 function ropeTable(names, ropes, differing) {
   const rows = ropes.map(rope => new Map(rope ? ropeRows(rope) : []));
@@ -77,15 +79,15 @@ function ropeTable(names, ropes, differing) {
     const name = key.replace('scaling.', '').replaceAll('_', ' ');
     const cells = rows.map((row, i) => element('td', { class: 'value' }, row.get(key) ?? '-',
       one ? null : element('small', {}, originOf(ropes[i], key))));
+    const sign = element('span', { class: 'sign' }, ' \u2260', element('span', { class: 'unseen' }, ' differs'));
     return element('tr', { class: differs ? 'differs' : null },
-      element('th', { scope: 'row', class: key.startsWith('scaling.') ? 'inner' : null }, name,
-        differs ? element('span', { class: 'sign' }, ' \u2260', element('span', { class: 'unseen' }, ' differs')) : null),
+      element('th', { scope: 'row', class: key.startsWith('scaling.') ? 'inner' : null }, name, differs ? sign : null),
       ...cells, one ? element('td', { class: 'origin' }, originLink(ropes[0], key)) : null);
   });
   const heads = one ? ['', 'value', 'where it comes from'] : ['', ...names];
   return element('div', { class: 'wide' }, element('table', {},
     element('caption', { class: 'unseen' }, 'The values of the rope, and their origins'),
-    element('thead', {}, element('tr', {}, ...heads.map(head => head ? element('th', { scope: 'col' }, head) : element('td')))),
+    element('thead', {}, element('tr', {}, ...heads.map(head => element(head ? 'th' : 'td', {}, head)))),
     element('tbody', {}, ...body)));
 }
 
@@ -98,42 +100,43 @@ function originOf(rope, key) {
 function originLink(rope, key) {
   const origin = rope.origins[key], line = origin?.kind === 'given' ? lineOfKey(byId('config').value, origin.from) : 0;
   if (!line) return originOf(rope, key);
-  return element('button', { type: 'button', class: 'plain', onclick: () => selectLine(line), title: `line ${line} of the text` },
-    originOf(rope, key));
+  return element('button', { type: 'button', class: 'plain', title: `line ${line} of the text`,
+    onclick: () => selectLine(line) }, originOf(rope, key));
 }
 
 function pairsPicture(names, ropes, number) {
-  const pairs = ropes.map(rope => rope?.wavelength ?? []), width = byId('model-answer').clientWidth;
-  const lines = ropes.flatMap((rope, i) => (rope ? [{ name: names[i], series: i, x: rope.wavelength.map((_, pair) => pair),
-    y: rope.wavelength, points: rope.effect.map(effect => effectKinds[effect]) }] : []));
-  const marks = ropes.flatMap((rope, i) => (rope ? [['trained length', rope.trained_length], ['context', rope.context]]
-    .filter(([, tokens]) => tokens > 0)
-    .map(([what, tokens]) => ({ name: `${what} ${grouped(tokens)}`, y: tokens, series: i })) : []));
-  const effects = [...new Set(ropes.flatMap(rope => rope?.effect ?? []))];
-  const label = `Wavelength in tokens of each of ${pairs[0].length} pairs of rope ${number}, on a logarithmic scale, with the trained length and the context`;
+  const known = ropes.map((rope, series) => ({ rope, series })).filter(({ rope }) => rope);
+  const lines = known.map(({ rope, series }) => ({ name: names[series], series, y: rope.wavelength,
+    x: rope.wavelength.map((_, pair) => pair), points: rope.effect.map(effect => effectKinds[effect]) }));
+  const mark = (what, y, series) => (y > 0 ? [{ name: `${what} ${grouped(y)}`, y, series }] : []);
+  const marks = known.flatMap(({ rope, series }) =>
+    [...mark('trained length', rope.trained_length, series), ...mark('context', rope.context, series)]);
+  const effects = [...new Set(known.flatMap(({ rope }) => rope.effect))];
+  const chart = lineChart(byId('model-answer').clientWidth, {
+    label: `Wavelength of each pair of rope ${number} on a logarithmic scale, with the trained length and the context`,
+    x: { label: 'pair' }, y: { label: 'tokens for one turn', log: true }, lines, marks });
   return [
-    element('figure', {}, element('figcaption', {}, 'The tokens that each pair needs for one turn'),
-      lineChart(width, { label, x: { label: 'pair' }, y: { label: 'tokens for one turn', log: true }, lines, marks }),
-      legend([...(ropes.length > 1 ? names.map((name, i) => ({ name, series: i })) : []),
-              ...effects.map(effect => ({ name: effect, series: 0, kind: effectKinds[effect] }))])),
-    element('details', {}, element('summary', {}, 'The pairs as a table'), scrolling('pairs', pairsTable(names, ropes)))];
+    figure('The tokens that each pair needs for one turn', chart, legend([
+      ...(ropes.length > 1 ? names.map((name, series) => ({ name, series })) : []),
+      ...effects.map(effect => ({ name: effect, series: known[0].series, kind: effectKinds[effect] }))])),
+    folded('The pairs as a table', pairsTable(names, known))];
 }
 
-function pairsTable(names, ropes) {
-  const of = (name, i) => (ropes.length > 1 ? `${name} (${names[i]})` : name);
-  const known = ropes.map((rope, i) => [rope, i]).filter(([rope]) => rope);
-  const heads = ['pair', ...known.flatMap(([, i]) => ['inv_freq', 'wavelength', 'stretch', 'scaling'].map(name => of(name, i)))];
-  const most = Math.max(...known.map(([rope]) => rope.inv_freq.length));
-  const rows = Array.from({ length: most }, (_, pair) => [String(pair), ...known.flatMap(([rope]) =>
+function pairsTable(names, known) {
+  const of = (name, i) => (names.length > 1 ? `${name} (${names[i]})` : name);
+  const columns = ['inv_freq', 'wavelength', 'stretch', 'scaling'];
+  const heads = ['pair', ...known.flatMap(({ series }) => columns.map(name => of(name, series)))];
+  const most = Math.max(...known.map(({ rope }) => rope.inv_freq.length));
+  const rows = Array.from({ length: most }, (_, pair) => [String(pair), ...known.flatMap(({ rope }) =>
     [whole(rope.inv_freq[pair]), whole(rope.wavelength[pair]), whole(rope.stretch[pair]), rope.effect[pair] ?? '-'])]);
   return table('The pairs', heads, rows, heads.filter(head => !head.startsWith('scaling')));
 }
 
 function notes(one, name) {
   if (one.noted.length === 0) return [];
+  const of = part => (part ? element('code', {}, part + ' ') : '');
   return [element('h3', {}, name ? `Notes on ${name}` : 'Notes'),
-          element('ul', { class: 'notes' }, ...one.noted.map(note =>
-            element('li', {}, note.part ? element('code', {}, note.part) : null, note.part ? ' ' : null, note.text)))];
+          bullets(one.noted.map(note => [of(note.part), note.text]))];
 }
 
 // ---- the text ----
@@ -175,7 +178,8 @@ function markError(error) {
   const line = stated || (keys.length ? lineOfKey(text, keys[0]) : 0);
   field.setAttribute('aria-invalid', 'true');
   showLineNumbers(line);
-  if (line) byId('model-answer').append(element('p', {}, element('button', { type: 'button', onclick: () => selectLine(line) }, `Go to line ${line}`)));
+  const button = element('button', { type: 'button', onclick: () => selectLine(line) }, `Go to line ${line}`);
+  if (line) byId('model-answer').append(element('p', {}, button));
 }
 
 function selectLine(line) {

@@ -29,7 +29,7 @@ class Instance {
       const { resolve, reject } = this.#waiting.get(data.id);
       this.#waiting.delete(data.id);
       if (data.broken) reject(new Error(data.broken));
-      else resolve({ status: data.status, output: data.output, error: data.error, files: data.files, memory: data.memory });
+      else resolve(data.answer);
     };
   }
   async run(words, files) {

@@ -2,7 +2,8 @@
 
 // {name: {dtype, shape, bytes}} of a safetensors file.
 function tensorsOf(file) {
-  const view = new DataView(file.buffer, file.byteOffset, file.byteLength), begin = 8 + Number(view.getBigUint64(0, true));
+  const view = new DataView(file.buffer, file.byteOffset, file.byteLength);
+  const begin = 8 + Number(view.getBigUint64(0, true));
   const header = JSON.parse(new TextDecoder().decode(file.subarray(8, begin)));
   delete header.__metadata__;
   return Object.fromEntries(Object.entries(header).map(([name, { dtype, shape, data_offsets: [from, to] }]) =>

@@ -2,7 +2,8 @@
 
 const byId = id => document.getElementById(id);
 
-// element('p', {class: 'quiet'}, 'text', child): attributes that begin with "on" are listeners; null children fall away.
+// element('p', {class: 'quiet'}, 'text', child): attributes that begin with "on" are listeners, and null children fall
+// away.
 function element(tag, attributes = {}, ...children) {
   return filled(document.createElement(tag), attributes, children);
 }
@@ -39,17 +40,24 @@ function ranges(numbers) {
   return runs.map(([first, last]) => (first === last ? first : `${first}-${last}`)).join(', ') || '-';
 }
 
-// A table with a caption. heads: names, of which those in `numeric` are aligned at the right; the first cell heads its row.
+// A table with a caption. heads: names, of which those in `numeric` are aligned at the right. The first cell heads its
+// row.
 function table(caption, heads, rows, numeric = []) {
   const align = i => (numeric.includes(heads[i]) ? 'number' : null);
   const cells = row => row.map((cell, i) => element(i === 0 ? 'th' : 'td',
     { class: align(i), scope: i === 0 ? 'row' : null }, cell));
+  const head = heads.map((name, i) => element('th', { scope: 'col', class: align(i) }, name));
   return element('table', {}, element('caption', { class: 'unseen' }, caption),
-    element('thead', {}, element('tr', {}, ...heads.map((head, i) => element('th', { scope: 'col', class: align(i) }, head)))),
+    element('thead', {}, element('tr', {}, ...head)),
     element('tbody', {}, ...rows.map(row => element('tr', {}, ...cells(row)))));
 }
-// A table that scrolls by itself, also with the keyboard.
-const scrolling = (label, child) => element('div', { class: 'scrolling', role: 'group', 'aria-label': label, tabindex: 0 }, child);
+// What scrolls by itself, also with the keyboard.
+const focused = label => ({ role: 'group', 'aria-label': label, tabindex: 0 });
+const scrolling = (label, child) => element('div', { class: 'scrolling', ...focused(label) }, child);
+const folded = (title, child) => element('details', {}, element('summary', {}, title), scrolling(title, child));
+const quiet = (...children) => element('p', { class: 'quiet' }, ...children);
+const bullets = items => element('ul', { class: 'notes' }, ...items.map(item => element('li', {}, ...[item].flat())));
+const figure = (caption, ...children) => element('figure', {}, element('figcaption', {}, caption), ...children);
 
 function failure(error) {
   return element('p', { class: 'failure', role: 'alert' }, error.code ? `${error.code}: ` : '', error.message);
@@ -119,13 +127,13 @@ function change(changes) {
 }
 
 async function showPanel() {
-  for (const section of document.querySelectorAll('main > section')) section.hidden = section.id !== 'panel-' + state.panel;
+  const section = byId('panel-' + state.panel);
+  for (const one of document.querySelectorAll('main > section')) one.hidden = one !== section;
   for (const link of document.querySelectorAll('nav a')) {
     link.setAttribute('href', addressOf({ panel: link.dataset.panel }));
     if (link.dataset.panel === state.panel) link.setAttribute('aria-current', 'page');
     else link.removeAttribute('aria-current');
   }
-  const section = byId('panel-' + state.panel);
   section.setAttribute('aria-busy', 'true');
   await panels.get(state.panel).show();
   section.removeAttribute('aria-busy');

@@ -1,5 +1,6 @@
 // The program in a worker. It is sent {module} first, then questions {id, words, files}, and answers each with
-// {id, status, output, error, files, memory}: files has what the command has written, as Uint8Array.
+// {id, answer}, or {id, broken} where the program has stopped. An answer is {status, output, error, files, memory}: files
+// has what the command has written, as Uint8Array.
 let ready;
 
 async function start(module) {
@@ -29,7 +30,7 @@ onmessage = async ({ data }) => {
   }
   try {
     const answer = run(await ready, data.words, data.files);
-    postMessage({ id: data.id, ...answer }, Object.values(answer.files).map(file => file.buffer));
+    postMessage({ id: data.id, answer }, Object.values(answer.files).map(file => file.buffer));
   } catch (error) {  // the program is then in no state to go on
     postMessage({ id: data.id, broken: String(error) });
   }
