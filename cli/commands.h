@@ -21,6 +21,7 @@ void add_apply(Command& command);
 void add_convert(Command& command);
 void add_demo(Command& command);
 void add_explain(Command& command);
+void add_explore(Command& command);
 void add_extend(Command& command);
 void add_models(Command& command);
 void add_positions(Command& command);

@@ -18,7 +18,7 @@
 
 #include "bench/cell.h"
 #include "commands.h"
-#include "demo_places.h"
+#include "install_places.h"
 #include "rotary/config.h"
 #include "rotary/reference.h"
 #include "rotary/self_test.h"

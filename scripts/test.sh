@@ -17,6 +17,7 @@
 #   torch     rotary_torch, on three wheels from PyPI (1.3 GB) or the torch that TORCH_ROOT names; skipped without PyPI
 #   bare      README's two commands in a bare Debian 13 (scripts/bare.sh), which has another compiler and none of this
 #             machine's packages; skipped where this is not root or not Debian
+#   web       the explorer (scripts/web.sh) in headless Chromium beside the native program; skipped without PyPI
 #   core, gpu, files, tools, cli    a part alone, with what stands below it: its tests, of an own build
 #   parity    the same on a whole torch beside transformers (6 GB): the op from Python, the models against transformers
 #   scripts/test.sh [STAGE]...     default: release wheel; .ci/run: also asan, cuda, neon, torch and bare
@@ -129,6 +130,38 @@ bare_stage() {
   fi
 }
 
+# web_stage: the page, the hash of bits by its compiler, and web/tests with release's program.
+web_stage() {
+  local tools=$cache/web-tools program=$root/build/test-release/bin/rotary log=$root/build/test-web.log sum a b c _
+  say "== web"
+  need chromium chromium-driver nodejs python3-venv
+  if ! "$root/scripts/web.sh" "$root/build" >&2 ||
+     ! { [ -x "$tools/bin/python" ] || python3 -m venv "$tools"; } ||
+     ! "$tools/bin/pip" install -q "selenium==4.51.0" >&2 ||
+     ! "$tools/bin/pip" install -q --no-deps "axe-playwright-python==0.1.8" >&2; then
+    say "web: skipped, PyPI has no zig or no selenium for this machine"
+    skipped=$((skipped + 1))
+    return
+  fi
+  bits=$(sed -nE 's/^set\(rotary_bits ([0-9a-f]{16})\)$/\1/p' "$root/core/tests/bits/CMakeLists.txt")
+  cmake --build "$root/build/web/program" -j "$jobs" --target bits_test >&2
+  if node --no-warnings "$root/core/tests/bits/run_wasm.mjs" \
+       "$(find "$root/build/web/program/core/tests/bits" -maxdepth 1 -type f -name 'bits_test*')" "$bits" >&2; then
+    passed=$((passed + 1))
+  else
+    failed=$((failed + 1))
+  fi
+  [ -x "$program" ] || program=$("$root/scripts/build.sh" | tail -n 1)
+  "$tools/bin/python" "$root/web/tests/page_test.py" "$root/build/rotary.html" "$program" >"$log" || true
+  cat "$log" >&2
+  if sum=$(tail -n 1 "$log" | grep -E '^[0-9]+ passed, [0-9]+ failed, [0-9]+ skipped$'); then
+    read -r a _ b _ c _ <<<"$sum"
+    passed=$((passed + a)) failed=$((failed + b)) skipped=$((skipped + c))
+  else
+    failed=$((failed + 1))
+  fi
+}
+
 # python_stage wheel|all
 python_stage() {
   local log=$root/build/test-python-$1.log status=0 sum
@@ -176,8 +209,9 @@ for stage in "$@"; do
     python) python_stage all ;;
     torch) torch_stage torch ;;
     parity) torch_stage parity --full ;;
+    web) web_stage ;;
     *) say "test.sh: no stage named $stage; there are: release asan clang cuda neon s390x cross wheel bare python" \
-           "torch parity core gpu files tools cli"
+           "torch parity web core gpu files tools cli"
        exit 2 ;;
   esac
 done

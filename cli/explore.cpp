@@ -1,0 +1,96 @@
+// rotary explore: writes the explorer, a page for a browser (web/), with models in it.
+#include <algorithm>
+#include <filesystem>
+#include <iostream>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "commands.h"
+#include "install_places.h"  // made by CMake: page_installed
+#include "rotary/choice.h"
+#include "shared/command.h"
+#include "shared/system.h"
+#include "shared/terminal.h"
+#include "shared/text.h"
+#include "text/io.h"
+#include "text/paths.h"
+#include "values/fail.h"
+
+namespace rotary::cli {
+
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+struct ExploreOptions {
+  std::vector<std::string> configs;
+  std::filesystem::path page, output;
+};
+
+// The page given, else the one beside the program, else the installed one. Throws FILE.
+std::filesystem::path find_page(const std::filesystem::path& given) {
+  if (!given.empty()) return given;
+  const std::filesystem::path installed = files::path_of(page_installed);
+  std::error_code ignored;
+  for (const std::filesystem::path& page : {program_path().parent_path() / "../share/rotary/rotary.html", installed}) {
+    if (std::filesystem::exists(page, ignored)) return page;
+  }
+  fail(Code::FILE, "explore", "the page must be installed as ", page_installed,
+       " but is not there: scripts/web.sh DIR of a checkout builds it, and --page names it");
+}
+
+// What the page calls a model: the folder of a config.json, else the file, without its ending.
+std::string name_of(const std::string& config) {
+  const std::filesystem::path path = files::path_of(config);
+  const bool usual = path.filename() == "config.json" || path.filename() == "params.json";
+  std::filesystem::path named = (usual ? path.parent_path() : path).lexically_normal();
+  if (!named.has_filename()) named = named.parent_path();  // of a path that ends in a slash
+  if (named.extension() == ".json") named.replace_extension();
+  const std::string name = files::path_text(named.filename());
+  return name.empty() || name == "." ? "config" : name;
+}
+
+// The models as the page has its own: a list of name, source and text, without its brackets. No "<" ends the script.
+std::string models_text(const std::vector<std::string>& configs) {
+  std::string all;
+  std::vector<std::string> names;
+  for (const std::string& config : configs) {
+    const std::string text = config_text_at(config);
+    if (text.empty())
+      fail(Code::FORMAT, "explore", "CONFIG must be JSON but ", config, " is GGUF: open it in the page itself");
+    std::string name = name_of(config);
+    while (std::ranges::count(names, name) > 0) name += "-";
+    names.push_back(name);
+    all += Json({{"name", name}, {"source", config}, {"text", text}}).dump() + ", ";
+  }
+  for (std::size_t at = 0; (at = all.find('<', at)) != std::string::npos;) all.replace(at, 1, "\\u003c");
+  return all;
+}
+
+void run(const ExploreOptions& options) {
+  const std::filesystem::path page = find_page(options.page);
+  std::string text = files::InputFile("explore", page).text();
+  constexpr std::string_view place = "<script type=\"application/json\" id=\"models\">[";
+  const std::size_t at = text.find(place);
+  if (at == std::string::npos)
+    fail(Code::FORMAT, "explore", files::path_text(page), " must be the page that scripts/web.sh makes but is another");
+  text.insert(at + place.size(), models_text(options.configs));
+  files::write_whole("explore", options.output, text);
+  const std::string output = files::path_text(options.output);
+  if (asks_json()) return print_json(json_text({{"output", output}, {"models", options.configs}}));
+  std::cout << "wrote " << in_locale(output) << ": open it in a browser\n";
+}
+
+}  // namespace
+
+void add_explore(Command& command) {
+  auto options = std::make_shared<ExploreOptions>();
+  command.option("CONFIG,--config", options->configs);
+  command.option("--output", options->output);
+  command.option("--page", options->page);
+  command.runs([options] { run(*options); });
+}
+
+}  // namespace rotary::cli

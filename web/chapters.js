@@ -1,0 +1,102 @@
+// The chapters of `rotary explain` in panel 2: their Markdown as elements, and the figure of each.
+
+// The state of the figure that a chapter speaks about, beside the first one's.
+const firstFigure = { of: 'plain', base: '10000', dim: '2', pairing: 'interleaved', key: '0', distance: '1', pair: '0',
+  a: '3', b: '1', vectors: 'typed', q: '3 1', k: '3 1', reach: '64', wrong: '' };
+const figures = {
+  1: {},
+  2: { k: '2 2', key: '2', distance: '3' },
+  3: { dim: '4', q: '1 0 1 0', k: '1 0 1 0', distance: '44', a: '1', b: '0' },
+  4: { dim: '8', vectors: 'equal', distance: '10' },
+  5: { dim: '4', q: '1 2 3 4', k: '1 2 3 4', distance: '2', a: '1', b: '2' },
+  6: { k: '2 2', key: '2', distance: '3' },
+  7: { dim: '4', q: '1 2 3 4', k: '4 1 3 2', key: '4', distance: '3', wrong: 'pairing' },
+  8: { dim: '128', vectors: 'equal', distance: '44', reach: '32768' },
+  9: { model: 'pythia-1.4b', of: '0', vectors: 'equal', reach: '512' },
+  10: { dim: '128', vectors: 'random', key: '100', distance: '3', wrong: 'offset' },
+  11: { model: 'llama-3.1-8b', of: '0', vectors: 'equal', distance: '16384', reach: '131072', wrong: 'scaling' },
+  12: { dim: '128', vectors: 'equal', key: '1000000', reach: '64', wrong: 'angles' },
+  13: { model: 'qwen2-vl-7b', of: '0', vectors: 'equal', reach: '512' },
+  14: { model: 'deepseek-v3', of: '0', vectors: 'equal', reach: '4096' },
+  15: { model: 'llama-3.1-8b', of: '0', vectors: 'equal', distance: '8192', reach: '131072' },
+};
+const figureOf = chapter => ({ ...firstFigure, ...figures[chapter] });
+
+async function showChapter() {
+  const number = Number(state.chapter);
+  if (byId('chapter').dataset.number === state.chapter) return;
+  const list = (await ask(['explain'])).chapters, [{ markdown: text }] = (await ask(['explain', number])).chapters;
+  const options = list.map(chapter => element('option', { value: chapter.number, selected: chapter.number === number },
+    `${chapter.number}. ${chapter.title}`));
+  const select = element('select', { id: 'chapter-select', 'aria-label': 'chapter',
+    onchange: event => goToChapter(event.target.value) }, ...options);
+  const step = (label, to) => element('button', { type: 'button', disabled: to < 1 || to > list.length,
+    onclick: () => goToChapter(to) }, label);
+  byId('chapter').dataset.number = state.chapter;
+  byId('chapter').replaceChildren(
+    element('div', { class: 'controls' },
+      element('div', {}, select, step('Previous', number - 1), step('Next', number + 1))),
+    ...markdown(text),
+    element('p', {}, step('Next chapter', number + 1), ' ',
+      element('button', { type: 'button', onclick: () => change(figureOf(number)) }, 'Its figure again')));
+}
+function goToChapter(number) {
+  change({ ...figureOf(number), chapter: String(number) });
+  byId('chapter').focus();
+  byId('chapter').scrollIntoView();
+}
+
+// ---- Markdown: what docs/explain uses of it ----
+
+function markdown(text) {
+  const lines = text.split('\n'), nodes = [];
+  const takeWhile = is => {
+    const taken = [];
+    while (lines.length > 0 && is(lines[0])) taken.push(lines.shift());
+    return taken;
+  };
+  while (lines.length > 0) {
+    const line = lines[0];
+    if (line === '') lines.shift();
+    else if (line.startsWith('```')) {
+      lines.shift();
+      nodes.push(element('pre', focused('example'), takeWhile(one => !one.startsWith('```')).join('\n')));
+      lines.shift();
+    } else if (line.startsWith('#')) {
+      const [, signs, title] = /^(#+) (.*)/.exec(lines.shift());
+      nodes.push(element(`h${signs.length + 2}`, {}, ...inline(title)));
+    } else if (line.startsWith('|')) nodes.push(markdownTable(takeWhile(one => one.startsWith('|'))));
+    else if (line.startsWith('* ')) nodes.push(markdownList(takeWhile(one => one !== '')));
+    else nodes.push(...paragraph(takeWhile(one => one !== '' && !one.startsWith('```')).join(' ')));
+  }
+  return nodes;
+}
+function paragraph(text) {
+  if (/^(!\[|Previous: |Next: )/.test(text)) return [];  // the page has a live figure, and buttons
+  return [element('p', {}, ...inline(text))];
+}
+function markdownList(lines) {
+  const items = [];
+  for (const line of lines) {
+    if (line.startsWith('* ')) items.push(line.slice(2));
+    else items.push(items.pop() + ' ' + line.trim());
+  }
+  return bullets(items.map(inline));
+}
+function markdownTable([head, rule, ...rows]) {
+  const cells = line => line.split('|').slice(1, -1).map(cell => cell.trim());
+  const align = cells(rule).map(one => (one.endsWith(':') ? 'number' : null));
+  const row = (line, tag) => element('tr', {},
+    ...cells(line).map((cell, i) => element(tag, { class: align[i] }, ...inline(cell))));
+  return scrolling('table', element('table', {}, element('thead', {}, row(head, 'th')),
+    element('tbody', {}, ...rows.map(line => row(line, 'td')))));
+}
+function inline(text) {
+  return text.split(/(`[^`]+`|\[[^\]]+\]\([^)]+\))/).map(part => {
+    if (part.startsWith('`')) return element('code', {}, part.slice(1, -1));
+    const link = /^\[([^\]]+)\]\(([^)]+)\)$/.exec(part), chapter = link && /^(\d\d)-/.exec(link[2]);
+    if (!link || !chapter) return link ? link[1] : part;
+    const number = Number(chapter[1]);
+    return element('a', { href: addressOf({ ...figureOf(number), chapter: String(number) }) }, link[1]);
+  });
+}

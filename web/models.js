@@ -1,0 +1,77 @@
+// Which models the panels are about: built in, dropped, chosen, or written in the text field.
+//   state.model, state.beside   the name of a built-in model; "=" and a packed text, which the address then carries; or
+//                               "file:" and the name of a file that is only here; beside may be ""
+
+const builtIn = JSON.parse(byId('models').textContent);  // [{name, source, text}], from web/join.py
+const chosenFiles = new Map();                             // name: File
+
+const packLimit = 20000;  // characters of a config that an address carries
+
+async function through(bytes, stream) {
+  return new Uint8Array(await new Response(new Blob([bytes]).stream().pipeThrough(stream)).arrayBuffer());
+}
+// "=NAME/TEXT", the text deflated and in base64 with - and _.
+async function pack(name, text) {
+  const packed = await through(new TextEncoder().encode(text), new CompressionStream('deflate-raw'));
+  const base64 = btoa(Array.from(packed, byte => String.fromCharCode(byte)).join(''));
+  return `=${name}/${base64.replaceAll('+', '-').replaceAll('/', '_').replaceAll('=', '')}`;
+}
+async function unpack(value) {
+  const [name, base64] = value.slice(1).split('/');
+  const packed = Uint8Array.from(atob(base64.replaceAll('-', '+').replaceAll('_', '/')), one => one.charCodeAt(0));
+  return { name, text: new TextDecoder().decode(await through(packed, new DecompressionStream('deflate-raw'))) };
+}
+
+// {name, data, text, source} of a value of state.model; text is null of a file that is no text (a GGUF).
+async function modelOf(value) {
+  if (value.startsWith('file:')) {
+    const name = value.slice(5), file = chosenFiles.get(name);
+    if (!file) throw new Error(`${name} was opened in another window: open it again`);
+    return { name, data: file, text: null, source: 'your file' };
+  }
+  if (value.startsWith('=')) {
+    const { name, text } = await unpack(value);
+    return { name, data: text, text, source: 'your text' };
+  }
+  const model = builtIn.find(one => one.name === value);
+  if (!model) throw new Error(`no model named ${value} is built in`);
+  return { name: value + '.json', data: model.text, text: model.text, source: model.source };
+}
+
+// The words and files of a command about state.model: {word, files, name}.
+async function chosenModel() {
+  const model = await modelOf(state.model);
+  return { word: model.name, files: { [model.name]: model.data }, name: model.name };
+}
+
+// Takes a file that was dropped or chosen as `key` ("model" or "beside").
+async function takeFile(key, file) {
+  const isText = file.size < 1 << 20 && !file.name.endsWith('.gguf');
+  const packed = isText ? await pack(file.name.replaceAll('/', '_'), await file.text()) : '';
+  if (isText && packed.length <= packLimit) return change({ [key]: packed, rope: '' });
+  chosenFiles.set(file.name, file);
+  change({ [key]: 'file:' + file.name, rope: '' });
+}
+
+function fillModelSelects() {
+  for (const key of ['model', 'beside']) {
+    const select = byId(key + '-select');
+    if (key === 'beside') select.append(element('option', { value: '' }, 'none'));
+    select.append(element('optgroup', { label: 'built in' },
+      ...builtIn.map(({ name }) => element('option', { value: name }, name))));
+    select.append(element('option', { value: 'own', hidden: true }, ''));
+    select.onchange = () => change({ [key]: select.value, rope: '' });
+    byId(key + '-file').onchange = event => event.target.files[0] && takeFile(key, event.target.files[0]);
+  }
+}
+function showModelSelects() {
+  byId('beside-bar').hidden = state.panel !== 'model';
+  for (const key of ['model', 'beside']) {
+    const select = byId(key + '-select'), value = state[key];
+    const own = value.startsWith('=') || value.startsWith('file:');
+    const option = select.querySelector('option[value=own]');
+    option.hidden = !own;
+    if (own) option.textContent = value.startsWith('=') ? value.slice(1).split('/')[0] : value.slice(5);
+    select.value = own ? 'own' : value;
+  }
+}

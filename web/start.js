@@ -1,0 +1,31 @@
+// The start: the address is read, files can be dropped, and the panel is shown again at another width.
+
+Object.assign(defaults, { model: builtIn[0].name, beside: '', words: '' }, turnsDefaults);
+
+fillModelSelects();
+byId('model-bar').onsubmit = event => event.preventDefault();
+window.onhashchange = () => {
+  readAddress();
+  showPanel();
+};
+
+document.addEventListener('dragover', event => event.preventDefault());
+document.addEventListener('drop', event => {
+  event.preventDefault();
+  const files = [...event.dataTransfer.files];
+  if (files.length === 0) return;
+  const tensors = files.filter(file => /\.(safetensors|npy)$/.test(file.name));
+  if (state.panel === 'line') addLineFiles(files);
+  else if (tensors.length > 0) takeTensors(tensors);
+  else files.slice(0, 2).forEach((file, i) => takeFile(['model', 'beside'][i], file));
+});
+
+let shownWidth = document.documentElement.clientWidth;
+new ResizeObserver(() => {
+  if (shownWidth === document.documentElement.clientWidth) return;
+  shownWidth = document.documentElement.clientWidth;
+  showPanel();
+}).observe(document.documentElement);
+
+readAddress();
+showPanel();

@@ -1,0 +1,361 @@
+"""The page in a headless Chromium, beside the native program: page_test.py PAGE PROGRAM [--shots DIR]
+
+Prints a line for each test that fails, and at the end "N passed, N failed, 0 skipped".
+"""
+
+import json
+import pathlib
+import re
+import struct
+import subprocess
+import sys
+import tempfile
+import traceback
+import urllib.parse
+
+import axe_playwright_python
+from browser import Page, packed
+from selenium.webdriver.common.keys import Keys
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+CONFIGS = ROOT / "files/tests/golden/configs"
+AXE = (pathlib.Path(axe_playwright_python.__file__).parent / "axe.min.js").read_text()
+PANELS = ["model", "turns", "longer", "mine", "exact", "line"]
+BYTES_AT_MOST = 1_600_000
+page_path, program = pathlib.Path(sys.argv[1]), str(pathlib.Path(sys.argv[2]).resolve())
+folder = pathlib.Path(tempfile.mkdtemp(prefix="rotary-web-"))
+
+
+def native(*words, files=None):
+    """The status, output and error of the native program, in a folder with these files."""
+    for name, data in (files or {}).items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_bytes(data.encode() if isinstance(data, str) else data)
+    answer = subprocess.run([program, *words], cwd=folder, capture_output=True)
+    return answer.returncode, answer.stdout.decode(), answer.stderr.decode()
+
+
+def equal(found, wanted, what=""):
+    if found != wanted:
+        raise AssertionError(f"{what}: {str(found)[:300]!r} instead of {str(wanted)[:300]!r}")
+
+
+def config_texts(count):
+    paths = sorted(CONFIGS.glob("*.json"))
+    step = len(paths) / count
+    return {paths[int(i * step)].name: paths[int(i * step)].read_text() for i in range(count)}
+
+
+def npy(values, shape):
+    header = f"{{'descr': '<f4', 'fortran_order': False, 'shape': {tuple(shape)}, }}".ljust(117) + "\n"
+    return b"\x93NUMPY\x01\x00" + struct.pack("<H", len(header)) + header.encode() + struct.pack(f"<{len(values)}f", *values)
+
+
+def some_vectors(tokens, heads, size):
+    drawn, values = 1, []
+    for _ in range(tokens * heads * size):
+        drawn = drawn * 48271 % 2147483647
+        values.append(drawn / 1073741824 - 1)
+    return npy(values, [tokens, heads, size])
+
+
+def rows_of(page, selector):
+    """The text of every cell of a table."""
+    return page.js("""return [...document.querySelectorAll(arguments[0] + ' tbody tr')].map(
+        row => [...row.children].map(cell => cell.textContent))""", selector)
+
+
+# ---- the numbers are the native program's ----
+
+def test_size(page):
+    size = page_path.stat().st_size
+    assert size <= BYTES_AT_MOST, f"the page has {size} bytes, {BYTES_AT_MOST} are allowed"
+
+
+def test_json_of_40_configs(page):
+    for name, text in config_texts(40).items():
+        for words in (["inspect", name, "--json"], ["inspect", name], ["extend", name, "--length", "1048576", "--json"]):
+            status, output, error = native(*words, files={name: text})
+            answer = page.rotary(words, {name: text})
+            equal((answer["status"], answer["output"], answer["error"]), (status, output, error), " ".join(words))
+
+
+def test_shown_numbers_of_40_configs(page):
+    """Each pair in the table: inv_freq, wavelength and stretch are the native numbers, to the last digit."""
+    for name, text in config_texts(40).items():
+        ropes = json.loads(native("inspect", name, "--json", files={name: text})[1])["ropes"]
+        page.go("model?" + query(model=packed(name, text)))
+        shown = rows_of(page, "#model-answer details table")
+        wanted = [(rope["inv_freq"][i], rope["wavelength"][i], rope["stretch"][i], rope["effect"][i])
+                  for rope in ropes if rope["wavelength"] for i in range(len(rope["wavelength"]))]
+        found = [(number(row[1]), number(row[2]), number(row[3]), row[4]) for row in shown]
+        equal(found, wanted, name)
+
+
+def query(**values):
+    """Values of the state as the address has them."""
+    return urllib.parse.urlencode(values)
+
+
+def number(text):
+    return None if text == "-" else float(text.replace("\u202f", ""))
+
+
+def test_rotations_have_the_native_bits(page):
+    for name in ("llama-3.1-8b", "gpt-j-6b", "phi-3-mini-128k", "deepseek-v3", "qwen2.5-7b-yarn"):
+        text = (CONFIGS / f"{name}.json").read_text()
+        words = ["table", "c.json", "--positions", "0:64,1000000,1099511627776", "--output", "t.npy", "--form", "joined"]
+        equal(native(*words, files={"c.json": text})[0], 0, name)
+        answer = page.rotary(words, {"c.json": text})
+        equal(bytes(answer["files"]["t.npy"]), (folder / "t.npy").read_bytes(), name)
+
+
+def test_chapters_have_their_scores(page):
+    """The scores that docs/explain states, at the figures of its chapters."""
+    for chapter, score, wrong in ((2, "-7.355460", None), (3, "1.904595", None), (7, "9.8846", "-4.1445"), (8, "0.541587", None)):
+        page.open("turns?chapter=1")
+        page.js("document.getElementById('chapter-select').value = arguments[0];"
+                "document.getElementById('chapter-select').dispatchEvent(new Event('change'))", str(chapter))
+        page.settle()
+        found = page.text("#score-here")
+        assert abs(float(found) - float(score)) < 6e-5, f"chapter {chapter}: {found} instead of {score}"
+        if wrong:
+            assert abs(float(page.text("#score-wrong")) - float(wrong)) < 6e-5, page.text("#score-wrong")
+
+
+def test_plans_write_the_native_config(page):
+    for name, length in (("llama-3.1-8b", 262144), ("qwen3-8b", 131072), ("gemma-3-27b", 262144), ("pythia-1.4b", 8192)):
+        text = (CONFIGS / f"{name}.json").read_text()
+        page.go("longer?" + query(model=packed(f"{name}.json", text), context=length))
+        target = folder / "plan" / name
+        plan = json.loads(native("extend", f"{name}.json", "--length", str(length), "--json", files={f"{name}.json": text})[1])
+        equal(native("extend", f"{name}.json", "--length", str(length), "--scaling", plan["recommended"], "--output",
+                     str(target), files={f"{name}.json": text})[0], 0, name)
+        equal(page.js("return document.getElementById('new-config').textContent"), (target / "config.json").read_text(), name)
+
+
+def test_errors_by_position_are_native(page):
+    text = (CONFIGS / "llama-3.1-8b.json").read_text()
+    study = json.loads(native("accuracy", "c.json", "--json", files={"c.json": text})[1])
+    page.go("exact?model=llama-3.1-8b")
+    shown = rows_of(page, "#exact-answer table")
+    equal(len(shown), len(study["decades"]))
+    for i, row in enumerate(shown):
+        for way, cell in zip(study["ways"], row[1:]):
+            wanted = way["cos_sin"][i]
+            assert (cell == "-") == (wanted is None) and (wanted is None or abs(float(cell) - wanted) <= 0.006 * wanted), (row, wanted)
+
+
+# ---- check ----
+
+def test_check_is_native(page):
+    text, before = (CONFIGS / "llama-3.1-8b.json").read_text(), some_vectors(32, 8, 128)
+    for mistake in ([], ["--base", "10000"], ["--scaling", "none"], ["--pairing", "interleaved"], ["--positions", "1:33"]):
+        native("apply", "c.json", *mistake, "--input", "q.npy", "--output", "e.npy", files={"c.json": text, "q.npy": before})
+        words = ["check", "c.json", "--before", "q.npy", "--after", "e.npy", "--json"]
+        status, output, _ = native(*words)
+        answer = page.rotary(words, {"c.json": text, "q.npy": before, "e.npy": (folder / "e.npy").read_bytes()})
+        equal(answer["status"], status, mistake)
+        found, wanted = json.loads(answer["output"]), json.loads(output)
+        for key in ("verdict", "sentence", "cause", "first", "layout", "max_error"):
+            equal(found[key], wanted[key], f"{mistake} {key}")
+
+
+def test_check_in_the_panel(page):
+    text, before = (CONFIGS / "llama-2-7b.json").read_text(), some_vectors(16, 4, 128)
+    native("apply", "c.json", "--base", "500000", "--input", "q.npy", "--output", "e.npy", files={"c.json": text, "q.npy": before})
+    page.go("mine?model=llama-2-7b")
+    for field, name in (("before", "q.npy"), ("after", "e.npy")):
+        page.driver.find_element("id", field).send_keys(str(folder / name))
+    page.driver.find_element("id", "check").click()
+    page.wait("return document.querySelector('#mine-answer canvas') !== null")
+    assert "differs" in page.text("#verdict") and "base 500000" in page.text("#mine-answer")
+
+
+def test_memory_returns(page):
+    """A heavy question has a worker of its own, which ends with it; and it can be stopped."""
+    text, before = (CONFIGS / "llama-3.1-8b.json").read_text(), some_vectors(64, 8, 128)
+    equal(page.rotary(["check", "c.json", "--before", "q.npy", "--after", "q.npy"], {"c.json": text, "q.npy": before})["status"], 1)
+    page.wait_for(lambda: page.workers() == 1)
+    (folder / "large.npy").write_bytes(npy([], [2048, 32, 128]) + before[128:128 + 4 * 65536] * (2048 * 32 * 128 // 65536))
+    page.go("mine?model=llama-3.1-8b")
+    for field in ("before", "after"):
+        page.driver.find_element("id", field).send_keys(str(folder / "large.npy"))
+    page.driver.find_element("id", "check").click()
+    page.wait("return !document.getElementById('stop').disabled")
+    page.driver.find_element("id", "stop").click()
+    page.wait("return document.getElementById('mine-answer').innerText.includes('stopped')")
+    page.wait("return document.getElementById('stop').disabled")
+    page.wait_for(lambda: page.workers() == 1)
+
+
+# ---- bad inputs ----
+
+def bad_inputs(count):
+    """Configs with one change each: cut, a value of another kind, a key misspelt, characters that are no JSON."""
+    texts = list(config_texts(20).items())
+    others = ['"x"', "-1", "null", "1e400", "[]", "{}", "true", "0", "\u0001", '"\ud7ff"']
+    for i in range(count):
+        name, text = texts[i % len(texts)]
+        way, rest = divmod(i // len(texts), 3)
+        numbers = [match.span(1) for match in re.finditer(r': (-?[0-9][0-9.eE+-]*|"[^"]*")', text)]
+        begin, end = numbers[(7 * i + rest) % len(numbers)]
+        if way == 0:
+            yield name, text[:(i * 37) % len(text)]
+        elif way == 1:
+            yield name, text[:begin] + others[i % len(others)] + text[end:]
+        elif way == 2:
+            yield name, re.sub(r'"rope_\w+"', lambda match: match[0][:-1] + 'x"', text)
+        else:
+            yield name, text[:begin] + "\x00<script>&" + text[end:]
+
+
+def test_200_bad_inputs(page):
+    refused = 0
+    for name, text in bad_inputs(200):
+        status, output, error = native("inspect", name, "--json", files={name: text})
+        answer = page.rotary(["inspect", name, "--json"], {name: text})
+        equal((answer["status"], answer["output"], answer["error"]), (status, output, error), text[:100])
+        page.go("model?" + query(model=packed(name, text)))
+        shown = page.text("#model-answer .failure")
+        equal(shown is not None, status != 0, text[:100])
+        refused += status != 0
+        if status != 0:
+            message = json.loads(error.splitlines()[-1])["error"]["message"]
+            equal(" ".join(shown.split(": ", 1)[1].split()), " ".join(message.split()), name)
+    assert refused > 100, f"only {refused} of the inputs are bad"
+    page.go("model")
+    assert page.text("#model-answer .failure") is None and "llama" in page.text("#model-answer"), "broken afterwards"
+
+
+def test_files_and_words(page):
+    """Unknown commands, no words, files that are none: a sentence and a status, never an exception."""
+    for words, files in (([], {}), (["nosuch"], {}), (["bench"], {}), (["inspect", "none.json"], {}), (["inspect"], {}),
+                         (["inspect", "a.gguf"], {"a.gguf": b"GGUF\3\0\0\0"}), (["inspect", "a.npy"], {"a.npy": b"\x93NUMPY"}),
+                         (["check", "a.json", "--before", "a.npy", "--after", "a.npy"], {"a.json": "{}", "a.npy": b""})):
+        answer = page.rotary(words, files)
+        assert answer.get("status") in (1, 2) and "error: " in answer["error"], (words, answer)
+    equal(page.rotary(["explain", "turn"])["output"], (ROOT / "docs/explain/01-turn.md").read_text())
+
+
+# ---- the page itself ----
+
+def test_gguf_is_read_from_its_header(page):
+    gguf = sorted((ROOT / "files/tests/golden/gguf").glob("*.gguf"))[0]
+    page.go("model")
+    page.driver.find_element("id", "model-file").send_keys(str(gguf))
+    page.settle()
+    assert page.text("#model-answer .failure") is None and "rope" in page.text("#model-answer").lower()
+    assert "header" in page.text("#no-text")
+
+
+def test_two_models_side_by_side(page):
+    page.go("model?beside=qwen3-8b")
+    shown = page.js("return [...document.querySelectorAll('tr.differs th')].map(one => one.firstChild.textContent)")
+    assert {"layers", "base", "scaling", "context"} <= set(shown) and "heads" not in shown, shown
+
+
+def test_an_error_points_to_its_line(page):
+    text = (CONFIGS / "llama-3.1-8b.json").read_text().replace('"factor": 8.0', '"factor": "x"')
+    page.go("model?" + query(model=packed("c.json", text)))
+    line = text[:text.index('"factor"')].count("\n") + 1
+    equal(page.text("#line-numbers .wrong").strip(), str(line))
+
+
+def test_the_address_is_the_state(page):
+    page.go("turns?chapter=7&of=0&model=gpt-j-6b&key=50&distance=7&wrong=offset&vectors=equal")
+    score = page.text("#score-here")
+    page.js("document.getElementById('distance').value = '9'; document.getElementById('distance').dispatchEvent(new Event('change'))")
+    page.wait("return location.hash.includes('distance=9')")
+    page.settle()
+    other = page.text("#score-here")
+    assert score != other
+    page.open(page.js("return location.hash.slice(1)"))
+    equal(page.text("#score-here"), other)
+
+
+def test_keyboard(page):
+    page.open("model")
+    reached = []
+    for _ in range(12):
+        page.press(Keys.TAB)
+        reached.append(page.js("const one = document.activeElement; return one.id || one.textContent.slice(0, 30)"))
+    wanted = ["A model", "It turns", "A longer context", "Is mine right?", "How exact?", "Command line", "model-select",
+              "model-file", "beside-select", "beside-file", "config"]
+    equal(reached[:11], wanted)
+    page.open("turns")
+    page.js("document.getElementById('distance-slider').focus()")
+    page.press(Keys.ARROW_RIGHT)
+    page.settle()
+    equal(page.js("return document.getElementById('distance').value"), "2")
+
+
+def test_axe_finds_nothing(page):
+    for dark in (False, True):
+        page.dark(dark)
+        for panel in PANELS:
+            page.go(panel)
+            page.js(AXE)
+            found = page.driver.execute_async_script("axe.run(document).then(r => arguments[0](r.violations))")
+            equal([(one["id"], one["impact"], [node["html"][:80] for node in one["nodes"]][:3]) for one in found], [], panel)
+    page.dark(False)
+
+
+def test_a_phone_needs_no_scrolling_sideways(page):
+    page.resize(360, 740)
+    for panel in PANELS:
+        page.go(panel)
+        equal(page.js("return document.documentElement.scrollWidth"), 360, panel)
+    page.resize(1280)
+
+
+def test_ready_soon(page):
+    page.open("model")
+    paint = page.js("return performance.getEntriesByName('first-contentful-paint')[0].startTime")
+    assert paint < 2000, f"the first picture after {paint} ms"  # 0.5 s on a machine that does nothing else
+
+
+def test_silent(page):
+    equal(page.messages(), [], "console")
+    equal(page.requests(), [], "requests")
+
+
+def make_shots(page, target):
+    target.mkdir(parents=True, exist_ok=True)
+    states = {"model": "model", "two": "model?beside=qwen3-8b", "turns": "turns", "scaling": "turns?" + query(
+        chapter=11, of=0, vectors="equal", distance=16384, reach=131072, wrong="scaling"), "longer": "longer",
+        "mine": "mine", "exact": "exact", "line": "line?words=inspect+llama-3.1-8b.json"}
+    for width in (1280, 768, 360):
+        page.resize(width)
+        for dark in (False, True):
+            page.dark(dark)
+            for name, state in states.items():
+                page.go(state)
+                if name == "mine":
+                    page.driver.find_element("id", "example").click()
+                    page.wait("return document.querySelector('#mine-answer canvas') !== null")
+                page.shot(target / f"{name}-{width}{'-dark' if dark else ''}.png")
+
+
+def main():
+    tests = [test for name, test in globals().items() if name.startswith("test_")]
+    wanted = [word for word in sys.argv[3:] if not word.startswith("--")]
+    failed = 0
+    with Page(page_path) as page:
+        page.open()
+        page.requests()
+        if "--shots" in sys.argv:
+            return make_shots(page, pathlib.Path(sys.argv[sys.argv.index("--shots") + 1]))
+        tests = [test for test in tests if not wanted or test.__name__ in wanted]
+        for test in tests:
+            try:
+                test(page)
+            except Exception:  # the next test goes on with a page that is opened anew
+                failed += 1
+                print(f"FAILED {test.__name__}\n{traceback.format_exc(limit=-2)[:2000]}")
+                page.open()
+    print(f"{len(tests) - failed} passed, {failed} failed, 0 skipped")
+    sys.exit(failed > 0)
+
+
+main()

@@ -1,0 +1,202 @@
+// The part of WASI preview 1 that rotary calls, over files in memory.
+//   files: a Map of names, without a leading slash, to Uint8Array or File. A File is read piece by piece where it lies,
+//   which only a worker can; what the program writes appears as Uint8Array.
+// Returns {imports, bind(memory), output()}; output() is the text since the last call, {1: standard output, 2: errors}.
+function makeWasi(files) {
+  const BADF = 8, EXIST = 20, INVAL = 28, NOENT = 44, NOSYS = 52;  // errno of WASI
+  const FOLDER = 3, REGULAR = 4, CHARACTERS = 2;  // filetype of WASI
+  const CREATE = 1, EXCLUSIVE = 4, TRUNCATE = 8;  // oflags of path_open
+  const reader = typeof FileReaderSync === 'undefined' ? null : new FileReaderSync();
+  const encoder = new TextEncoder(), decoder = new TextDecoder();
+  const root = 3;
+  const open = [null, null, null, { folder: '' }];
+  const folders = new Set(['']);
+  const written = new Map();  // name: {room, size}, a file that grows, whose bytes in `files` are a view of room
+  let texts = { 1: [], 2: [] }, memory;
+
+  const view = () => new DataView(memory.buffer);
+  const bytes = (at, size) => new Uint8Array(memory.buffer, at, size);
+  const put32 = (at, value) => view().setUint32(at, value, true);
+  const put64 = (at, value) => view().setBigUint64(at, BigInt(value), true);
+  const sizeOf = name => files.get(name).size ?? files.get(name).length;
+  const vectors = (at, count) => Array.from({ length: count }, (_, i) =>
+    [view().getUint32(at + 8 * i, true), view().getUint32(at + 8 * i + 4, true)]);
+
+  // The name of a path: "/a//./b/../c" is "a/c".
+  function nameAt(fd, at, size) {
+    const steps = [];
+    const path = decoder.decode(bytes(at, size).slice());
+    for (const step of ((open[fd]?.folder ?? '') + '/' + path).split('/')) {
+      if (step === '..') steps.pop();
+      else if (step !== '' && step !== '.') steps.push(step);
+    }
+    return steps.join('/');
+  }
+  const isFolder = name => folders.has(name) || [...files.keys()].some(key => key.startsWith(name + '/'));
+
+  function putStatus(at, type, size) {
+    bytes(at, 64).fill(0);
+    view().setUint8(at + 16, type);
+    put64(at + 32, size);
+    return 0;
+  }
+
+  function read(name, from, at, count) {
+    const data = files.get(name);
+    let done = 0;
+    for (const [to, size] of vectors(at, count)) {
+      const first = from + done, last = first + size;
+      const got = data instanceof Uint8Array ? data.subarray(first, last)
+                                             : new Uint8Array(reader.readAsArrayBuffer(data.slice(first, last)));
+      bytes(to, got.length).set(got);
+      done += got.length;
+      if (got.length < size) break;
+    }
+    return done;
+  }
+
+  function write(name, from, part) {
+    const grown = written.get(name) ?? { room: new Uint8Array(part.length), size: 0 };
+    const size = Math.max(grown.size, from + part.length);
+    if (size > grown.room.length) {
+      const room = new Uint8Array(Math.max(size, 2 * grown.room.length));
+      room.set(grown.room);
+      grown.room = room;
+    }
+    grown.room.set(part, from);
+    grown.size = size;
+    written.set(name, grown);
+    files.set(name, grown.room.subarray(0, size));
+  }
+
+  function namesIn(folder) {
+    const start = folder === '' ? '' : folder + '/';
+    const inside = [...files.keys(), ...folders].filter(name => name.startsWith(start) && name !== folder);
+    return [...new Set(inside.map(name => name.slice(start.length).split('/')[0]))].map(name =>
+      ({ name, type: files.has(start + name) ? REGULAR : FOLDER }));
+  }
+
+  const calls = {
+    args_sizes_get: (count, size) => (put32(count, 0), put32(size, 0), 0),
+    args_get: () => 0,
+    environ_sizes_get: (count, size) => (put32(count, 0), put32(size, 0), 0),
+    environ_get: () => 0,
+    clock_time_get: (id, precision, at) => (put64(at, Math.round(performance.now() * 1e6)), 0),
+    random_get: (at, size) => (crypto.getRandomValues(bytes(at, size)), 0),
+    proc_exit: status => { throw new Error(`the program ended with ${status}`); },
+
+    fd_prestat_get: (fd, at) => (fd === root ? (put32(at, 0), put32(at + 4, 1), 0) : BADF),
+    fd_prestat_dir_name: (fd, at) => (bytes(at, 1).set([47]), 0),
+    fd_fdstat_get(fd, at) {
+      if (fd > 2 && !open[fd]) return BADF;
+      bytes(at, 24).fill(0);
+      view().setUint8(at, fd < 3 ? CHARACTERS : open[fd].folder === undefined ? REGULAR : FOLDER);
+      put64(at + 8, 0x1fffffffn);
+      put64(at + 16, 0x1fffffffn);
+      return 0;
+    },
+    fd_fdstat_set_flags: () => 0,
+    fd_sync: () => 0,
+    fd_filestat_get(fd, at) {
+      if (fd < 3) return putStatus(at, CHARACTERS, 0);
+      if (!open[fd]) return BADF;
+      return open[fd].folder === undefined ? putStatus(at, REGULAR, sizeOf(open[fd].name)) : putStatus(at, FOLDER, 0);
+    },
+    path_filestat_get(fd, flags, path, size, at) {
+      const name = nameAt(fd, path, size);
+      if (files.has(name)) return putStatus(at, REGULAR, sizeOf(name));
+      return isFolder(name) ? putStatus(at, FOLDER, 0) : NOENT;
+    },
+    path_open(fd, look, path, size, flags, rights, inherited, ways, at) {
+      const name = nameAt(fd, path, size);
+      if (files.has(name) && flags & CREATE && flags & EXCLUSIVE) return EXIST;
+      if (!files.has(name) && !isFolder(name) && !(flags & CREATE)) return NOENT;
+      if (flags & CREATE && (!files.has(name) || flags & TRUNCATE)) {
+        written.delete(name);
+        files.set(name, new Uint8Array());
+      }
+      open.push(files.has(name) ? { name, at: 0 } : { folder: name });
+      put32(at, open.length - 1);
+      return 0;
+    },
+    path_create_directory: (fd, path, size) => (folders.add(nameAt(fd, path, size)), 0),
+    fd_readdir(fd, at, size, cookie, used) {
+      if (open[fd]?.folder === undefined) return BADF;
+      let done = 0;
+      for (const [i, { name, type }] of namesIn(open[fd].folder).entries()) {
+        if (i < Number(cookie)) continue;
+        const text = encoder.encode(name), entry = new Uint8Array(24 + text.length), head = new DataView(entry.buffer);
+        head.setBigUint64(0, BigInt(i + 1), true);
+        head.setUint32(16, text.length, true);
+        head.setUint8(20, type);
+        entry.set(text, 24);
+        const part = entry.subarray(0, size - done);
+        bytes(at + done, part.length).set(part);
+        done += part.length;
+        if (part.length < entry.length) break;
+      }
+      put32(used, done);
+      return 0;
+    },
+    fd_read(fd, at, count, done) {
+      if (fd > 2 && open[fd]?.name === undefined) return BADF;
+      const got = fd < 3 ? 0 : read(open[fd].name, open[fd].at, at, count);  // standard input is empty
+      if (fd > 2) open[fd].at += got;
+      put32(done, got);
+      return 0;
+    },
+    fd_pread(fd, at, count, from, done) {
+      if (open[fd]?.name === undefined) return BADF;
+      put32(done, read(open[fd].name, Number(from), at, count));
+      return 0;
+    },
+    fd_seek(fd, offset, whence, at) {
+      const file = open[fd];
+      if (file?.name === undefined) return BADF;
+      file.at = Number(offset) + [0, file.at, sizeOf(file.name)][whence];
+      put64(at, file.at);
+      return 0;
+    },
+    fd_write(fd, at, count, done) {
+      if (fd > 2 && open[fd]?.name === undefined) return BADF;
+      let all = 0;
+      for (const [from, size] of vectors(at, count)) {
+        if (fd < 3) texts[fd].push(bytes(from, size).slice());
+        else write(open[fd].name, open[fd].at, bytes(from, size));
+        if (fd > 2) open[fd].at += size;
+        all += size;
+      }
+      put32(done, all);
+      return 0;
+    },
+    fd_close(fd) {
+      if (!open[fd]) return BADF;
+      open[fd] = null;
+      while (open.length > root + 1 && !open.at(-1)) open.pop();
+      return 0;
+    },
+    path_rename(fd, path, size, toFd, to, length) {
+      const name = nameAt(fd, path, size), now = nameAt(toFd, to, length);
+      if (!files.has(name)) return NOENT;
+      files.set(now, files.get(name));
+      written.delete(now);
+      if (name !== now) files.delete(name);
+      written.delete(name);
+      return 0;
+    },
+    path_unlink_file: (fd, path, size) => (files.delete(nameAt(fd, path, size)) ? 0 : NOENT),
+    path_remove_directory: (fd, path, size) => (folders.delete(nameAt(fd, path, size)) ? 0 : NOENT),
+    path_readlink: () => INVAL,  // nothing is a link
+  };
+  const imports = { wasi_snapshot_preview1: new Proxy(calls, { get: (all, name) => all[name] ?? (() => NOSYS) }) };
+  function output() {
+    const text = parts => {
+      const decoder = new TextDecoder();
+      return parts.map(part => decoder.decode(part, { stream: true })).join('');
+    };
+    const all = { 1: text(texts[1]), 2: text(texts[2]) };
+    texts = { 1: [], 2: [] };
+    return all;
+  }
+  return { imports, output, bind: given => { memory = given; } };
+}
