@@ -264,6 +264,26 @@ void compare_buffers(Model& model, const Checkpoint& checkpoint, const CallerWor
   }
 }
 
+// The tensor of an .npy, the only one in its file, or the one whose name ends in the word; and its name in sentences.
+std::pair<Tensor, std::string> tensor_named(const std::filesystem::path& path, const char* word) {
+  const std::string file = in_quotes(path_text(path));
+  const std::vector<TensorInfo> tensors = tensor_infos(path);
+  std::vector<std::string> named;
+  bool exact = false;
+  for (const TensorInfo& tensor : tensors) {
+    if (tensors.size() == 1 || tensor.name.ends_with(word)) named.push_back(tensor.name);
+    exact = exact || tensor.name == word;
+  }
+  if (named.size() > 1 && exact) named = {word};
+  if (named.size() != 1) {
+    fail(Code::TENSOR, word, file, " must hold one tensor, or one whose name ends in ", word, ", but has ",
+         tensors.size(), " tensors, and ", named.size(), " of that name");
+  }
+  const std::string what =
+      named.front().empty() ? file : "tensor " + in_quotes(named.front()) + " of " + file;  // an .npy: no name
+  return {read_tensor(path, named.front()), what};
+}
+
 }  // namespace
 
 void start_learned(const Part& part, const Learned& learned, ModelRope& used) {
@@ -297,32 +317,8 @@ void apply_weights_pairing(Model& model, const std::filesystem::path& folder) {
 
 namespace rotary {
 
-namespace {
-
-// The tensor of an .npy, the only one in its file, or the one whose name ends in the word; and its name in sentences.
-std::pair<Tensor, std::string> tensor_named(const std::filesystem::path& path, const char* word) {
-  const std::string file = files::in_quotes(files::path_text(path));
-  const std::vector<TensorInfo> tensors = tensor_infos(path);
-  std::vector<std::string> named;
-  bool exact = false;
-  for (const TensorInfo& tensor : tensors) {
-    if (tensors.size() == 1 || tensor.name.ends_with(word)) named.push_back(tensor.name);
-    exact = exact || tensor.name == word;
-  }
-  if (named.size() > 1 && exact) named = {word};
-  if (named.size() != 1) {
-    fail(Code::TENSOR, word, file, " must hold one tensor, or one whose name ends in ", word, ", but has ",
-         tensors.size(), " tensors, and ", named.size(), " of that name");
-  }
-  const std::string what =
-      named.front().empty() ? file : "tensor " + files::in_quotes(named.front()) + " of " + file;  // an .npy: no name
-  return {read_tensor(path, named.front()), what};
-}
-
-}  // namespace
-
 PairRows read_pair_rows(const std::filesystem::path& path) {
-  const auto [tensor, what] = tensor_named(path, "inv_freq");
+  const auto [tensor, what] = files::tensor_named(path, "inv_freq");
   PairRows rows{files::values_of("inv_freq", what, tensor, {"[pairs]", "[axes, pairs]", "[heads, axes, pairs]"})};
   const std::vector<std::int64_t>& shape = tensor.shape;
   const auto most = std::ranges::max(shape);

@@ -176,15 +176,16 @@ Pairing pairing_of(const Part& part) {
   }
   if (const std::string key(part.family.pairing_key); !key.empty()) {
     // transformers tests for true, so null counts as false.
-    const auto interleaved = part.keys.is_null(key) ? std::optional(false) : part.keys.boolean(key);
-    if (part.keys.is_null(key)) part.keys.mark(key);
+    const bool null = part.keys.is_null(key);
+    const auto interleaved = null ? std::optional(false) : part.keys.boolean(key);
+    part.keys.mark(key);
     part.record_or_default("pairing", key);
     if (interleaved && *interleaved != (pairing != Pairing::half)) {
       pairing = *interleaved ? Pairing::interleaved : Pairing::half;
       part.note(NoteKind::read_as, key,
-                (part.keys.is_null(key) ? " is null"
-                 : *interleaved         ? " is true"
-                                        : " is false"),
+                (null           ? " is null"
+                 : *interleaved ? " is true"
+                                : " is false"),
                 ": the pairing is ", detail::familiar(pairing));
     }
   }

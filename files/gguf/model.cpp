@@ -317,7 +317,9 @@ class GgufReader {
     added.model_type.clear();
     added.turns_back = compresses();
     context_ = added.context;
-    for (const GgufLayer& layer : kinds()) add_rope(layer);
+    for (auto layer = layers_.begin(); layer != layers_.end(); ++layer) {
+      if (layer->has_rope && std::find(layers_.begin(), layer, *layer) == layer) add_rope(*layer);
+    }
     const std::vector<int> without = layers_without_rope(part_.reading.model, part_.path);
     read_query_scale(part_, {}, Unscaled{}, layers_.size(), without);
   }
@@ -382,10 +384,12 @@ class GgufReader {
 
   bool has_window() const { return keys_.number("attention.sliding_window").value_or(0) > 0; }
 
-  // Whether the layers with a sliding window have a rope that differs from the other layers'.
+  // Whether the layers with a sliding window have no scaling, and whether their rope differs from the others' at all.
+  bool windows_are_plain() const {
+    return arch_.quirk == GgufQuirk::window_plain || arch_.quirk == GgufQuirk::window_after || compresses();
+  }
   bool windows_turn_otherwise() const {
-    return arch_.quirk == GgufQuirk::window_plain || arch_.quirk == GgufQuirk::window_after || compresses() ||
-           keys_.has("rope.freq_base_swa") || keys_.has("rope.dimension_count_swa");
+    return windows_are_plain() || keys_.has("rope.freq_base_swa") || keys_.has("rope.dimension_count_swa");
   }
 
   // The truth of each layer in the list of that key; nothing if the file has no such key.
@@ -475,15 +479,6 @@ class GgufReader {
     }
   }
 
-  // The different kinds of layers with a rope, that of layer 0 first.
-  std::vector<GgufLayer> kinds() const {
-    std::vector<GgufLayer> found;
-    for (const GgufLayer& layer : layers_) {
-      if (layer.has_rope && std::find(found.begin(), found.end(), layer) == found.end()) found.push_back(layer);
-    }
-    return found;
-  }
-
   void add_rope(const GgufLayer& layer) {
     ModelRope used;
     for (std::size_t i = 0; i < layers_.size(); ++i) {
@@ -498,8 +493,7 @@ class GgufReader {
     set_base(layer, used.rope);
     set_pairing(used.rope);
     if (used.rope.axes() == 3) used.axis_names = {"time", "height", "width"};
-    const bool plain = arch_.quirk == GgufQuirk::window_plain || arch_.quirk == GgufQuirk::window_after || compresses();
-    GgufScaling(part_, used, context_).set(layer.window && plain);
+    GgufScaling(part_, used, context_).set(layer.window && windows_are_plain());
     note_missing_factors(used.rope);
     used.origins = part_.origins().of_rope();
     part_.reading.model.ropes.push_back(std::move(used));
