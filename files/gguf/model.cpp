@@ -22,6 +22,12 @@ constexpr int every_fourth = 4;
 struct GgufPart : Part {
   const Gguf& gguf;
   GgufArchitecture arch = {};
+  // Says how to get a tensor that may be in another part; "" if the file is whole.
+  std::string if_split() const {
+    const bool split = gguf.metadata().value("split.count", Json(0)) > 1;
+    return split ? ", unless another part of the file has it: llama-gguf-split --merge makes one file of the parts"
+                 : "";
+  }
 };
 
 [[noreturn]] void missing_key(const Part& part, const char* key, const std::string& subject) {
@@ -58,7 +64,8 @@ class GgufScaling {
     } else if (type_ == "longrope") {
       fail(Code::TENSOR, "read_config",
            "scaling longrope needs the tensors rope_factors_long.weight and "
-           "rope_factors_short.weight but the file has none");
+           "rope_factors_short.weight but the file has none",
+           part_.if_split());
     } else {
       set_factors(part_.gguf.find("rope_freqs.weight") != nullptr);
     }
@@ -507,7 +514,7 @@ class GgufReader {
     if (!std::holds_alternative<Unscaled>(rope.scaling)) return;
     part_.note(NoteKind::warning, "base 500000 and context_length ", context_, " are those of Llama 3.1, whose GGUFs ",
                "have rope_freqs.weight, but this file has not: beyond ", trained,
-               " tokens it turns unlike the model that was trained");
+               " tokens it turns unlike the model that was trained", part_.if_split());
   }
 
   // The layers with a rope follow from the pattern of the window, or from the architecture if it leaves some out.
