@@ -90,32 +90,27 @@ std::vector<std::string> default_types(const Part& part, std::size_t layers) {
   return types;
 }
 
-// A list of flags, one for each layer, and the types for 1 and for other numbers.
+// A list of flags, one for each layer, the types for 1 and for other numbers, and whether it may not be longer.
 struct FlagList {
   const char *key, *one, *other;
+  bool exact;
 };
-constexpr FlagList minimax = {"attn_type_list", "full_attention", "linear_attention"};
-constexpr FlagList mimo = {"hybrid_layer_pattern", "sliding_attention", "full_attention"};
-
-std::vector<std::string> types_from_flags(const Part& part, const FlagList& list, const std::vector<int>& flags) {
-  part.record("layers", list.key);
-  std::vector<std::string> types;
-  for (const int flag : flags) types.emplace_back(flag == 1 ? list.one : list.other);
-  return types;
-}
+constexpr FlagList flag_lists[] = {{"attn_type_list", "full_attention", "linear_attention", true},           // MiniMax
+                                   {"hybrid_layer_pattern", "sliding_attention", "full_attention", false}};  // MiMo
 
 // Types from flags, or from a list of the layers with attention.
 std::optional<std::vector<std::string>> types_from_numbers(const Part& part, std::size_t layers) {
-  if (const auto flags = part.keys.integers(minimax.key)) {
-    if (flags->size() != layers) {
-      part.keys.refuse(minimax.key, "must have one entry for each of the ", layers, " layers");
-    }
-    return types_from_flags(part, minimax, *flags);
-  }
-  if (const auto flags = per_layer(part, mimo.key, layers, part.keys.integers(mimo.key))) {
-    return types_from_flags(part, mimo, *flags);
-  }
   std::vector<std::string> types(layers, "linear_attention");
+  for (const auto& [key, one, other, exact] : flag_lists) {
+    const auto given = part.keys.integers(key);
+    if (given && exact && given->size() != layers)
+      part.keys.refuse(key, "must have one entry for each of the ", layers, " layers");
+    const auto flags = per_layer(part, key, layers, given);
+    if (!flags) continue;
+    part.record("layers", key);
+    for (std::size_t i = 0; i < layers; ++i) types[i] = (*flags)[i] == 1 ? one : other;
+    return types;
+  }
   const auto step = part.keys.integer("mamba_step", 2, 10000);
   if (step && part.keys.boolean("mamba_enabled", true)) {  // PLaMo 2: the middle layer of each step has attention
     part.record("layers", "mamba_step");

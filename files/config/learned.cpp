@@ -1,7 +1,6 @@
 // Frequencies that no config can state: from the caller's file or the tensors of a checkpoint.
 #include <algorithm>
 #include <cmath>
-#include <initializer_list>
 #include <utility>
 
 #include "models/diffusers.h"
@@ -19,21 +18,15 @@ namespace {
 
 constexpr std::int64_t max_frequencies = 65536;
 
-// The values of a tensor; throws if one is not finite. what: the tensor's name in error sentences. shapes: the
-// allowed shapes, by the number of dimensions.
+// The values of a tensor; throws if one is not finite. what: the tensor's name in error sentences. shapes: what
+// it must be or have, of at most that many axes.
 std::vector<double> values_of(const char* operation, const std::string& what, const Tensor& tensor,
-                              std::initializer_list<const char*> shapes = {"[pairs]"}) {
+                              const std::string& shapes = "have one axis, [pairs],", std::size_t axes = 1) {
   const auto fail = [&](Code code, const std::string& rule, const auto&... value) {
     detail::fail(code, operation, what, " must ", rule, " but got ", value...);
   };
-  if (shapes.size() == 1 && tensor.shape.size() != 1)
-    fail(Code::SHAPE, "have one axis, [pairs],", tensor.shape.size(), " axes");
-  if (tensor.shape.empty() || tensor.shape.size() > shapes.size() || tensor.elements() == 0) {
-    std::string rule;
-    for (const char* shape : shapes)
-      rule += (rule.empty() ? "be " : shape == shapes.end()[-1] ? " or " : ", ") + std::string(shape);
-    fail(Code::SHAPE, rule, detail::shape_text(tensor.shape));
-  }
+  if (tensor.shape.empty() || tensor.shape.size() > axes || tensor.elements() == 0)
+    fail(Code::SHAPE, shapes, detail::shape_text(tensor.shape));
   if (!is_float(tensor.type)) fail(Code::DTYPE, "be F64, F32, F16 or BF16", name(tensor.type));
   std::vector<double> values = numbers_of(tensor);
   for (std::size_t i = 0; i < values.size(); ++i) {
@@ -107,7 +100,7 @@ std::vector<double> shaped(const std::string& what, const Tensor& tensor, const 
     fail(Code::SHAPE, "weights", what, " must be ", detail::shape_text(shape), " but got ",
          detail::shape_text(tensor.shape));
   }
-  return values_of("weights", what, tensor, {"", "", ""});
+  return values_of("weights", what, tensor, "have elements", shape.size());
 }
 
 void read_directions(Model& model, ModelRope& used, const Learned& learned, const Checkpoint& checkpoint) {
@@ -264,6 +257,26 @@ void compare_buffers(Model& model, const Checkpoint& checkpoint, const CallerWor
   }
 }
 
+// The tensor of an .npy, the only one in its file, or the one whose name ends in the word; and its name in sentences.
+std::pair<Tensor, std::string> tensor_named(const std::filesystem::path& path, const char* word) {
+  const std::string file = in_quotes(path_text(path));
+  const std::vector<TensorInfo> tensors = tensor_infos(path);
+  std::vector<std::string> named;
+  bool exact = false;
+  for (const TensorInfo& tensor : tensors) {
+    if (tensors.size() == 1 || tensor.name.ends_with(word)) named.push_back(tensor.name);
+    exact = exact || tensor.name == word;
+  }
+  if (named.size() > 1 && exact) named = {word};
+  if (named.size() != 1) {
+    fail(Code::TENSOR, word, file, " must hold one tensor, or one whose name ends in ", word, ", but has ",
+         tensors.size(), " tensors, and ", named.size(), " of that name");
+  }
+  const std::string what =
+      named.front().empty() ? file : "tensor " + in_quotes(named.front()) + " of " + file;  // an .npy: no name
+  return {read_tensor(path, named.front()), what};
+}
+
 }  // namespace
 
 void start_learned(const Part& part, const Learned& learned, ModelRope& used) {
@@ -297,33 +310,10 @@ void apply_weights_pairing(Model& model, const std::filesystem::path& folder) {
 
 namespace rotary {
 
-namespace {
-
-// The tensor of an .npy, the only one in its file, or the one whose name ends in the word; and its name in sentences.
-std::pair<Tensor, std::string> tensor_named(const std::filesystem::path& path, const char* word) {
-  const std::string file = files::in_quotes(files::path_text(path));
-  const std::vector<TensorInfo> tensors = tensor_infos(path);
-  std::vector<std::string> named;
-  bool exact = false;
-  for (const TensorInfo& tensor : tensors) {
-    if (tensors.size() == 1 || tensor.name.ends_with(word)) named.push_back(tensor.name);
-    exact = exact || tensor.name == word;
-  }
-  if (named.size() > 1 && exact) named = {word};
-  if (named.size() != 1) {
-    fail(Code::TENSOR, word, file, " must hold one tensor, or one whose name ends in ", word, ", but has ",
-         tensors.size(), " tensors, and ", named.size(), " of that name");
-  }
-  const std::string what =
-      named.front().empty() ? file : "tensor " + files::in_quotes(named.front()) + " of " + file;  // an .npy: no name
-  return {read_tensor(path, named.front()), what};
-}
-
-}  // namespace
-
 PairRows read_pair_rows(const std::filesystem::path& path) {
-  const auto [tensor, what] = tensor_named(path, "inv_freq");
-  PairRows rows{files::values_of("inv_freq", what, tensor, {"[pairs]", "[axes, pairs]", "[heads, axes, pairs]"})};
+  const auto [tensor, what] = files::tensor_named(path, "inv_freq");
+  const std::string rule = "be [pairs], [axes, pairs] or [heads, axes, pairs]";
+  PairRows rows{files::values_of("inv_freq", what, tensor, rule, 3)};
   const std::vector<std::int64_t>& shape = tensor.shape;
   const auto most = std::ranges::max(shape);
   if (most > files::max_frequencies)

@@ -72,16 +72,19 @@ bool says_other_positions(const std::string& key, const Json& value) {
                       [&](const char* word) { return text.find(word) != std::string::npos; });
 }
 
+// The first key that states positions, rotary ones or others, as a word; "" if there is none.
+std::string states_positions(const Object& keys, bool rotary) {
+  for (const std::string_view word : words(position_words)) {
+    const std::string key(word);
+    const Json* found = keys.peek(key);
+    if (found != nullptr && found->is_string() && says_other_positions(key, *found) != rotary) return key;
+  }
+  return "";
+}
+
 // Whether the words differ by one letter: changed, added, removed, or swapped with the next.
 bool one_slip_apart(std::string_view a, std::string_view b) {
-  if (a.size() > b.size()) std::swap(a, b);
-  if (b.size() - a.size() > 1) return false;
-  const auto [first, second] = std::mismatch(a.begin(), a.end(), b.begin());
-  a.remove_prefix(static_cast<std::size_t>(first - a.begin()));
-  b.remove_prefix(static_cast<std::size_t>(second - b.begin()));
-  if (a.size() < b.size()) return a == b.substr(1);
-  if (a.empty() || a.substr(1) == b.substr(1)) return true;
-  return a.size() > 1 && a[0] == b[1] && a[1] == b[0] && a.substr(2) == b.substr(2);
+  return a.size() <= b.size() + 1 && b.size() <= a.size() + 1 && edit_distance(a, b) <= 1;
 }
 
 // Whether a word of a key begins or ends with "rope" ("property" does not), or states where there is none.
@@ -188,20 +191,6 @@ bool says_nothing(const Json& value) {
                                       published_type(item.value().template get<std::string>()) == "default");
   });
 }
-
-namespace {
-
-// The first key that states positions, rotary ones or others, as a word; "" if there is none.
-std::string states_positions(const Object& keys, bool rotary) {
-  for (const std::string_view word : words(position_words)) {
-    const std::string key(word);
-    const Json* found = keys.peek(key);
-    if (found != nullptr && found->is_string() && says_other_positions(key, *found) != rotary) return key;
-  }
-  return "";
-}
-
-}  // namespace
 
 std::string switched_off_by(const Object& keys) {
   for (const std::string_view key : words(rope_switches)) {

@@ -43,14 +43,6 @@ std::optional<int> absolute_dim(const Part& part, const HeadShape& heads) {
   return dim;
 }
 
-// For a family that reads the fraction: an absolute width beside it that differs has no effect.
-void note_other_dim(const Part& part, int rotating) {
-  const auto dim = part.keys.number(part.family.dim_key);
-  if (!dim || *dim == rotating) return;
-  part.note(NoteKind::unread, part.family.dim_key, ' ', spelled(*dim), " is not read: ", part.family.partial_key,
-            " decides for ", part.name(), ", ", rotating, " elements");
-}
-
 // Records the origin of rotary_dim. counts: whether a fraction has an effect.
 void record_width(const Part& part, const HeadShape& heads, const RopeKeys& keys, bool counts) {
   const Fraction fraction = part.family.fraction;
@@ -93,7 +85,12 @@ void set_width(const Part& part, const HeadShape& heads, RopeKeys& keys, Rope& r
     }
     keys.partial = unread ? unread : keys.partial;
   } else if (!part.family.dim_key.empty()) {
-    note_other_dim(part, static_cast<int>(heads.block * *keys.partial));
+    const int by_fraction = static_cast<int>(heads.block * *keys.partial);
+    const auto dim = part.keys.number(part.family.dim_key);
+    if (dim && *dim != by_fraction) {
+      part.note(NoteKind::unread, part.family.dim_key, ' ', spelled(*dim), " is not read: ", part.family.partial_key,
+                " decides for ", part.name(), ", ", by_fraction, " elements");
+    }
   }
   const double partial = *keys.partial;
   const std::string partial_path = part.keys.path_of(part.family.partial_key);
@@ -176,15 +173,16 @@ Pairing pairing_of(const Part& part) {
   }
   if (const std::string key(part.family.pairing_key); !key.empty()) {
     // transformers tests for true, so null counts as false.
-    const auto interleaved = part.keys.is_null(key) ? std::optional(false) : part.keys.boolean(key);
-    if (part.keys.is_null(key)) part.keys.mark(key);
+    const bool null = part.keys.is_null(key);
+    const auto interleaved = null ? std::optional(false) : part.keys.boolean(key);
+    part.keys.mark(key);
     part.record_or_default("pairing", key);
     if (interleaved && *interleaved != (pairing != Pairing::half)) {
       pairing = *interleaved ? Pairing::interleaved : Pairing::half;
       part.note(NoteKind::read_as, key,
-                (part.keys.is_null(key) ? " is null"
-                 : *interleaved         ? " is true"
-                                        : " is false"),
+                (null           ? " is null"
+                 : *interleaved ? " is true"
+                                : " is false"),
                 ": the pairing is ", detail::familiar(pairing));
     }
   }

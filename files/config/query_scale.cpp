@@ -113,18 +113,11 @@ void read_query_scale_without_rope(const Part& part) {
 
 namespace rotary {
 
-namespace {
-
-void check_layer(const Model& model, std::string_view part, int layer) {
-  const int count = part_of(model, part).layers;
-  if (count == 0 || (layer >= 0 && layer < count)) return;
-  fail(Code::ROPE, "query_scale", "the layer must be one of the model's layers, 0 to ", count - 1, ", but got ", layer);
-}
-
-}  // namespace
-
 QueryScale query_scale_of(const Model& model, std::string_view part, std::optional<int> layer) {
-  if (layer) check_layer(model, part, *layer);
+  const int count = part_of(model, part).layers;
+  if (layer && count != 0 && (*layer < 0 || *layer >= count))
+    fail(Code::ROPE, "query_scale", "the layer must be one of the model's layers, 0 to ", count - 1, ", but got ",
+         *layer);
   for (const ModelQueryScale& known : model.query_scales) {
     if (known.part != part) continue;
     const bool has = layer && std::find(known.layers.begin(), known.layers.end(), *layer) != known.layers.end();

@@ -85,24 +85,6 @@ std::vector<std::string_view> known_types() {
 // The names that generic files (of a model_type that is not known) use.
 constexpr Names generic_base_keys = "rope_theta rotary_emb_base rotary_base rope_base";
 
-}  // namespace
-
-std::string published_type(std::string_view type_word) {
-  for (const Word& word : scaling_words) {
-    if (type_word == word.spelling) return std::string(word.type);
-  }
-  std::string type = type_word == "axial" ? "axial" : "";
-  for (const scalings::YarnKind& kind : scalings::yarn_kinds) {
-    if (type_word == kind.rope_type) type = type_word;
-  }
-  scalings::for_each_scaling([&](const auto& scaling) {
-    if (type_word == scalings::rope_type_of(scaling)) type = scalings::name_of(scaling);
-  });
-  return type;
-}
-
-namespace {
-
 // The name of the scaling for any spelling of rope_type, or axial, deepseek_yarn, telechat3-yarn. Throws CONFIG_VALUE
 // for an unknown one.
 std::string scaling_type(const Part& part, const Object& keys) {
@@ -398,6 +380,20 @@ class RopeSource {
 };
 
 }  // namespace
+
+std::string published_type(std::string_view type_word) {
+  for (const Word& word : scaling_words) {
+    if (type_word == word.spelling) return std::string(word.type);
+  }
+  std::string type = type_word == "axial" ? "axial" : "";
+  for (const scalings::YarnKind& kind : scalings::yarn_kinds) {
+    if (type_word == kind.rope_type) type = type_word;
+  }
+  scalings::for_each_scaling([&](const auto& scaling) {
+    if (type_word == scalings::rope_type_of(scaling)) type = scalings::name_of(scaling);
+  });
+  return type;
+}
 
 RopeOfLayer rope_source(const Part& part, const std::vector<Layer>& layers) {
   return [source = RopeSource(part, layers)](const Layer& layer) { return source.of(layer); };

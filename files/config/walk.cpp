@@ -139,10 +139,8 @@ class Walk {
     const char* below = family != nullptr && node.root() ? text_below(node, *family) : nullptr;
     if (below != nullptr) {
       leave_text_to(node, below);
-    } else if (family != nullptr && !only_named(node, *family)) {
-      read(node, *family, true);
-    } else if (family != nullptr) {
-      // nothing of its own: its rope keys, if any, are refused as unread
+    } else if (family != nullptr) {  // the rope keys of one that is only named are refused as unread
+      if (!only_named(node, *family)) read(node, *family, true);
     } else if (node.root() && has_child(node, "language_config") && !child_type(node.type, "language_config").empty()) {
       leave_text_to(node, "language_config");  // DeepSeek-OCR says the text model twice
     } else if (!known_without_rope(node.type)) {
@@ -391,6 +389,17 @@ std::string type_of_file(Reading& reading, const Object& root) {
   return given;
 }
 
+// read(), whose errors are then about the file.
+template <typename Read>
+Model naming(const std::filesystem::path& file, Read read) {
+  try {
+    return read();
+  } catch (const Error& error) {
+    if (error.code() == Code::FILE || !error.about().empty()) throw;  // they name it
+    throw error.about(printable(path_text(file)));
+  }
+}
+
 // Throws SCALING where the base grows with the power r / (r - 2) and r is 2.
 void refuse_one_pair(const Rope& rope) {
   const bool grows = scalings::facts_of(rope.scaling).base == scalings::Base::grows;
@@ -445,21 +454,6 @@ Reading read_json(const Json& json, const ConfigOptions& options) {
   for (const ModelRope& used : reading.model.ropes) refuse_one_pair(used.rope);
   return reading;
 }
-
-namespace {
-
-// read(), whose errors are then about the file.
-template <typename Read>
-Model naming(const std::filesystem::path& file, Read read) {
-  try {
-    return read();
-  } catch (const Error& error) {
-    if (error.code() == Code::FILE || !error.about().empty()) throw;  // they name it
-    throw error.about(printable(path_text(file)));
-  }
-}
-
-}  // namespace
 
 }  // namespace rotary::files
 

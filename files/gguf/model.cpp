@@ -22,6 +22,12 @@ constexpr int every_fourth = 4;
 struct GgufPart : Part {
   const Gguf& gguf;
   GgufArchitecture arch = {};
+  // Says how to get a tensor that may be in another part; "" if the file is whole.
+  std::string if_split() const {
+    const bool split = gguf.metadata().value("split.count", Json(0)) > 1;
+    return split ? ", unless another part of the file has it: llama-gguf-split --merge makes one file of the parts"
+                 : "";
+  }
 };
 
 [[noreturn]] void missing_key(const Part& part, const char* key, const std::string& subject) {
@@ -58,7 +64,8 @@ class GgufScaling {
     } else if (type_ == "longrope") {
       fail(Code::TENSOR, "read_config",
            "scaling longrope needs the tensors rope_factors_long.weight and "
-           "rope_factors_short.weight but the file has none");
+           "rope_factors_short.weight but the file has none",
+           part_.if_split());
     } else {
       set_factors(part_.gguf.find("rope_freqs.weight") != nullptr);
     }
@@ -317,7 +324,9 @@ class GgufReader {
     added.model_type.clear();
     added.turns_back = compresses();
     context_ = added.context;
-    for (const GgufLayer& layer : kinds()) add_rope(layer);
+    for (auto layer = layers_.begin(); layer != layers_.end(); ++layer) {
+      if (layer->has_rope && std::find(layers_.begin(), layer, *layer) == layer) add_rope(*layer);
+    }
     const std::vector<int> without = layers_without_rope(part_.reading.model, part_.path);
     read_query_scale(part_, {}, Unscaled{}, layers_.size(), without);
   }
@@ -382,10 +391,12 @@ class GgufReader {
 
   bool has_window() const { return keys_.number("attention.sliding_window").value_or(0) > 0; }
 
-  // Whether the layers with a sliding window have a rope that differs from the other layers'.
+  // Whether the layers with a sliding window have no scaling, and whether their rope differs from the others' at all.
+  bool windows_are_plain() const {
+    return arch_.quirk == GgufQuirk::window_plain || arch_.quirk == GgufQuirk::window_after || compresses();
+  }
   bool windows_turn_otherwise() const {
-    return arch_.quirk == GgufQuirk::window_plain || arch_.quirk == GgufQuirk::window_after || compresses() ||
-           keys_.has("rope.freq_base_swa") || keys_.has("rope.dimension_count_swa");
+    return windows_are_plain() || keys_.has("rope.freq_base_swa") || keys_.has("rope.dimension_count_swa");
   }
 
   // The truth of each layer in the list of that key; nothing if the file has no such key.
@@ -475,15 +486,6 @@ class GgufReader {
     }
   }
 
-  // The different kinds of layers with a rope, that of layer 0 first.
-  std::vector<GgufLayer> kinds() const {
-    std::vector<GgufLayer> found;
-    for (const GgufLayer& layer : layers_) {
-      if (layer.has_rope && std::find(found.begin(), found.end(), layer) == found.end()) found.push_back(layer);
-    }
-    return found;
-  }
-
   void add_rope(const GgufLayer& layer) {
     ModelRope used;
     for (std::size_t i = 0; i < layers_.size(); ++i) {
@@ -498,8 +500,7 @@ class GgufReader {
     set_base(layer, used.rope);
     set_pairing(used.rope);
     if (used.rope.axes() == 3) used.axis_names = {"time", "height", "width"};
-    const bool plain = arch_.quirk == GgufQuirk::window_plain || arch_.quirk == GgufQuirk::window_after || compresses();
-    GgufScaling(part_, used, context_).set(layer.window && plain);
+    GgufScaling(part_, used, context_).set(layer.window && windows_are_plain());
     note_missing_factors(used.rope);
     used.origins = part_.origins().of_rope();
     part_.reading.model.ropes.push_back(std::move(used));
@@ -513,7 +514,7 @@ class GgufReader {
     if (!std::holds_alternative<Unscaled>(rope.scaling)) return;
     part_.note(NoteKind::warning, "base 500000 and context_length ", context_, " are those of Llama 3.1, whose GGUFs ",
                "have rope_freqs.weight, but this file has not: beyond ", trained,
-               " tokens it turns unlike the model that was trained");
+               " tokens it turns unlike the model that was trained", part_.if_split());
   }
 
   // The layers with a rope follow from the pattern of the window, or from the architecture if it leaves some out.

@@ -138,12 +138,8 @@ class HeaderParser {
   std::array<bool, 3> seen_{};
 };
 
-struct StoredType {
-  ElementType type = ElementType::f32;
-  bool big_endian = false;
-};
-
-StoredType stored_type(const std::string& descr, const std::string& file) {
+// The type, and whether it is big-endian.
+std::pair<ElementType, bool> stored_type(const std::string& descr, const std::string& file) {
   const auto fail = [&](const std::string& rule) {
     throw Error(Code::FORMAT, "npy", rule + " but got " + in_quotes(descr), file);
   };
@@ -248,8 +244,8 @@ Stored stored_in(const files::InputFile& file) {
   const std::string name = files::path_text(file.path());
   const auto [text, begin] = read_header(file, name);
   NpyHeader header = HeaderParser(text, name).parse();
-  const StoredType type = stored_type(header.descr, name);
-  Stored stored{{"", type.type, std::move(header.shape)}, begin, header.fortran_order, type.big_endian};
+  const auto [type, big_endian] = stored_type(header.descr, name);
+  Stored stored{{"", type, std::move(header.shape)}, begin, header.fortran_order, big_endian};
   const std::optional<std::uint64_t> bits = files::checked_bits(stored.info.type, stored.info.shape);
   if (!bits) throw Error(Code::FORMAT, "npy", "the product of its shape must fit 64 bits but does not", name);
   stored.info.bytes = *bits / 8;

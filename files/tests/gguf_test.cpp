@@ -136,6 +136,12 @@ TEST(Gguf, Llama31WithoutItsFactorsIsAWarning) {
   EXPECT_FALSE(noted(read_bytes(file(5e5F, 8192)), "rope_freqs.weight"));
   EXPECT_FALSE(noted(read_bytes(file(1e6F, 131072)), "rope_freqs.weight"));
   EXPECT_FALSE(noted(read_config(golden / "llama31.gguf"), "this file has not"));
+  EXPECT_FALSE(noted(read_bytes(file(5e5F, 131072)), "unless another part"));
+  const std::string parts = gguf_key("split.count", 2, gguf_value(std::uint16_t{2}));
+  EXPECT_TRUE(noted(
+      read_bytes(gguf_file(
+          "llama", 3, key_f32("llama.rope.freq_base", 5e5F) + gguf_number("llama.context_length", 131072) + parts)),
+      "unless another part of the file has it: llama-gguf-split --merge"));
 }
 
 TEST(Gguf, ListsSayWhichLayersHaveARope) {

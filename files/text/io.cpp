@@ -162,6 +162,20 @@ std::size_t character_length(std::string_view text) noexcept {
   return character.code < 0x20 || character.code == 0x7F ? 0 : character.length;
 }
 
+std::string escaped(char c) {
+  constexpr const char* digits = "0123456789ABCDEF";
+  const auto byte = static_cast<unsigned char>(c);
+  return {'\\', 'x', digits[byte >> 4], digits[byte & 15]};
+}
+
+// Takes the first word from a list that is not empty.
+std::string_view next_word(std::string_view& list, char separator) {
+  const std::size_t end = std::min(list.find(separator), list.size());
+  const std::string_view word = list.substr(0, end);
+  list.remove_prefix(std::min(end + 1, list.size()));
+  return word;
+}
+
 }  // namespace
 
 InputFile::InputFile(const char* operation, fs::path path) : operation_(operation), path_(std::move(path)) {
@@ -246,24 +260,6 @@ void write_whole_as(const char* operation, const fs::path& path, const fs::path&
 }
 
 std::span<const std::byte> bytes_of(std::string_view text) noexcept { return std::as_bytes(std::span(text)); }
-
-namespace {
-
-std::string escaped(char c) {
-  constexpr const char* digits = "0123456789ABCDEF";
-  const auto byte = static_cast<unsigned char>(c);
-  return {'\\', 'x', digits[byte >> 4], digits[byte & 15]};
-}
-
-// Takes the first word from a list that is not empty.
-std::string_view next_word(std::string_view& list, char separator) {
-  const std::size_t end = std::min(list.find(separator), list.size());
-  const std::string_view word = list.substr(0, end);
-  list.remove_prefix(std::min(end + 1, list.size()));
-  return word;
-}
-
-}  // namespace
 
 Character first_character(std::string_view text) noexcept {
   const auto byte = [text](std::size_t i) -> char32_t {

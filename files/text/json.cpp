@@ -150,6 +150,78 @@ void refuse_trailing_comma(std::string_view text, const Json::exception& error) 
        " has a comma with nothing behind it before '", bracket, "'");
 }
 
+template <typename T>
+std::optional<std::vector<T>> list(const Object& object, std::string_view key, const char* what,
+                                   bool (*fits)(const Json&)) {
+  const Json* v = object.value(key);
+  if (v == nullptr) return std::nullopt;
+  const std::string rule = std::string("must be a list of ") + what;
+  if (!v->is_array()) object.refuse(key, rule);
+  if (v->size() > max_elements) object.refuse(key, rule, " of at most ", max_elements, " elements");
+  std::vector<T> elements;
+  for (const Json& element : *v) {
+    if (!fits(element)) object.refuse(key, rule);
+    elements.push_back(element.get<T>());
+  }
+  return elements;
+}
+
+bool fits_int(const Json& v) {
+  return v.is_number_integer() &&
+         (v.is_number_unsigned() ? v.get<std::uint64_t>() <= INT32_MAX : v.get<std::int64_t>() >= INT32_MIN);
+}
+
+// ---- JSON as the program and the tools print it ----
+
+std::string json_number(double value) {
+  if (!std::isfinite(value))
+    fail(Code::NUMBER, "json", "a number must be finite but got ", detail::significant(value, 3));
+  std::string text = detail::significant(value, 17);
+  if (text.find_first_of(".e") == std::string::npos) text += ".0";  // so that typed readers read it as a double
+  return text;
+}
+
+void append_json(std::string& out, const OrderedJson& value, std::size_t depth);
+
+void append_key(std::string& out, const std::string& key) {
+  out += OrderedJson(key).dump(-1, ' ', false, OrderedJson::error_handler_t::replace) + ": ";
+}
+
+// Whether it is a number, a flag, or a short string.
+bool is_word(const OrderedJson& item) {
+  constexpr std::size_t longest = 16;
+  return item.is_string() ? item.get_ref<const std::string&>().size() <= longest : item.is_primitive();
+}
+
+void append_list(std::string& out, const OrderedJson& value, std::size_t depth) {
+  const bool small = value.is_object() && value.size() <= 2;
+  bool plain = true;
+  for (const OrderedJson& item : value) plain = plain && (small ? item.is_primitive() : is_word(item));
+  const std::string line = std::string("\n").append(2 * depth, ' ');
+  const char* separator = plain ? ", " : ",";
+  bool first = true;
+  for (const auto& [key, item] : value.items()) {
+    if (!first) out += separator;
+    if (!plain) out += line + "  ";
+    if (value.is_object()) append_key(out, key);
+    append_json(out, item, depth + 1);
+    first = false;
+  }
+  if (!plain) out += line;
+}
+
+void append_json(std::string& out, const OrderedJson& value, std::size_t depth) {
+  if (value.is_number_float()) {
+    out += json_number(value.get<double>());
+  } else if (value.is_primitive()) {
+    out += value.dump(-1, ' ', false, OrderedJson::error_handler_t::replace);
+  } else {
+    out += value.is_object() ? '{' : '[';
+    append_list(out, value, depth);
+    out += value.is_object() ? '}' : ']';
+  }
+}
+
 }  // namespace
 
 std::string reason_of(const Json::exception& error) {
@@ -299,31 +371,6 @@ std::optional<std::string> Object::text(std::string_view key) const {
   return v->get<std::string>();
 }
 
-namespace {
-
-template <typename T>
-std::optional<std::vector<T>> list(const Object& object, std::string_view key, const char* what,
-                                   bool (*fits)(const Json&)) {
-  const Json* v = object.value(key);
-  if (v == nullptr) return std::nullopt;
-  const std::string rule = std::string("must be a list of ") + what;
-  if (!v->is_array()) object.refuse(key, rule);
-  if (v->size() > max_elements) object.refuse(key, rule, " of at most ", max_elements, " elements");
-  std::vector<T> elements;
-  for (const Json& element : *v) {
-    if (!fits(element)) object.refuse(key, rule);
-    elements.push_back(element.get<T>());
-  }
-  return elements;
-}
-
-bool fits_int(const Json& v) {
-  return v.is_number_integer() &&
-         (v.is_number_unsigned() ? v.get<std::uint64_t>() <= INT32_MAX : v.get<std::int64_t>() >= INT32_MIN);
-}
-
-}  // namespace
-
 std::optional<std::vector<double>> Object::numbers(std::string_view key) const {
   return list<double>(*this, key, "finite numbers", [](const Json& v) { return v.is_number() && !is_not_finite(v); });
 }
@@ -342,61 +389,6 @@ std::optional<Object> Object::object(std::string_view key) const {
   if (!v->is_object()) refuse(key, "must be an object");
   return Object(*v, path_of(key), *ledger_, owner_);
 }
-
-// ---- JSON as the program and the tools print it ----
-
-namespace {
-
-std::string json_number(double value) {
-  if (!std::isfinite(value))
-    fail(Code::NUMBER, "json", "a number must be finite but got ", detail::significant(value, 3));
-  std::string text = detail::significant(value, 17);
-  if (text.find_first_of(".e") == std::string::npos) text += ".0";  // so that typed readers read it as a double
-  return text;
-}
-
-void append_json(std::string& out, const OrderedJson& value, std::size_t depth);
-
-void append_key(std::string& out, const std::string& key) {
-  out += OrderedJson(key).dump(-1, ' ', false, OrderedJson::error_handler_t::replace) + ": ";
-}
-
-// Whether it is a number, a flag, or a short string.
-bool is_word(const OrderedJson& item) {
-  constexpr std::size_t longest = 16;
-  return item.is_string() ? item.get_ref<const std::string&>().size() <= longest : item.is_primitive();
-}
-
-void append_list(std::string& out, const OrderedJson& value, std::size_t depth) {
-  const bool small = value.is_object() && value.size() <= 2;
-  bool plain = true;
-  for (const OrderedJson& item : value) plain = plain && (small ? item.is_primitive() : is_word(item));
-  const std::string line = std::string("\n").append(2 * depth, ' ');
-  const char* separator = plain ? ", " : ",";
-  bool first = true;
-  for (const auto& [key, item] : value.items()) {
-    if (!first) out += separator;
-    if (!plain) out += line + "  ";
-    if (value.is_object()) append_key(out, key);
-    append_json(out, item, depth + 1);
-    first = false;
-  }
-  if (!plain) out += line;
-}
-
-void append_json(std::string& out, const OrderedJson& value, std::size_t depth) {
-  if (value.is_number_float()) {
-    out += json_number(value.get<double>());
-  } else if (value.is_primitive()) {
-    out += value.dump(-1, ' ', false, OrderedJson::error_handler_t::replace);
-  } else {
-    out += value.is_object() ? '{' : '[';
-    append_list(out, value, depth);
-    out += value.is_object() ? '}' : ']';
-  }
-}
-
-}  // namespace
 
 std::string json_text(const OrderedJson& value) {
   std::string out;

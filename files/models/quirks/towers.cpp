@@ -22,6 +22,12 @@ void require_quarters(const Part& part, int head_dim) {
        " must be a multiple of 4 for a rope of two axes but got ", head_dim);
 }
 
+// Adds pairs of the axis, with the frequencies b^(-2j/exponent_dim), j = first, first + step, ...
+void add_run(Rope& rope, int axis, int pairs, int first = 0, int step = 1) {
+  rope.axis.insert(rope.axis.end(), static_cast<std::size_t>(pairs), static_cast<std::uint8_t>(axis));
+  for (int k = 0; k < pairs; ++k) rope.index.push_back(first + k * step);
+}
+
 // Each axis has a quarter of the elements as pairs, with the frequencies b^(-2k/(D/2)), k = 0, 1, ...
 void lay_out_two_axes(Rope& rope, bool rows_first, bool by_turns) {
   const int quarter = rope.head_dim / 4;
@@ -51,12 +57,7 @@ void even_and_odd(const Part& part, const RopeKeys&, Rope& rope) {
   require_quarters(part, rope.head_dim);
   const int quarter = rope.head_dim / 4;
   rope.rotary_dim = rope.exponent_dim = rope.head_dim;
-  for (int axis = 0; axis < 2; ++axis) {
-    for (int k = 0; k < quarter; ++k) {
-      rope.index.push_back(2 * k + axis);
-      rope.axis.push_back(static_cast<std::uint8_t>(axis));
-    }
-  }
+  for (int axis = 0; axis < 2; ++axis) add_run(rope, axis, quarter, axis, 2);
 }
 
 // The head's pairs in three equal runs of even width; surplus pairs do not rotate.
@@ -64,12 +65,7 @@ void three_axes(const Part&, const RopeKeys&, Rope& rope) {
   const int run = 2 * (2 * (rope.head_dim / 2) / 3 / 2);
   rope.rotary_dim = 3 * run;
   rope.exponent_dim = run;
-  for (int axis = 0; axis < 3; ++axis) {
-    for (int k = 0; k < run / 2; ++k) {
-      rope.index.push_back(k);
-      rope.axis.push_back(static_cast<std::uint8_t>(axis));
-    }
-  }
+  for (int axis = 0; axis < 3; ++axis) add_run(rope, axis, run / 2);
 }
 
 // ESMFold 2: its atoms rotate by x, y, z and the token's number, each with its own run; the spatial axes have their own
@@ -146,10 +142,7 @@ void window_and_frame(const Part& part, const RopeKeys& keys, Rope& rope) {
   }
   rope.rotary_dim = 2 * run;
   rope.exponent_dim = run;
-  for (int i = 0; i < run; ++i) {
-    rope.index.push_back(i % (run / 2));
-    rope.axis.push_back(static_cast<std::uint8_t>(i / (run / 2)));
-  }
+  for (int axis = 0; axis < 2; ++axis) add_run(rope, axis, run / 2);
 }
 
 constexpr TowerLayout layouts[] = {
