@@ -102,7 +102,7 @@ def run_or_say(make=records):
 
 
 def hunyuan(config, root):
-    """Without sections the module does not run (5.23): one section of all pairs is what it means."""
+    """Without sections the module does not run (5.24): one section of all pairs is what it means."""
     code, size = modeling(config), heads_of(config).head_dim
     module = rotary_module(code, config)
     sections = module.mrope_section

@@ -1,4 +1,4 @@
-"""What a sweep found beside the sheet that stood there before: a page of at most 36 lines, for sweep.py."""
+"""A page of at most 36 lines: how the records of a sweep differ from the sheet before it. For sweep.py."""
 import itertools
 import re
 

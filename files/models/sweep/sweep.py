@@ -4,7 +4,7 @@ and the rows of files/models/models.json that follow from its classes (table.py)
 
     python files/models/sweep/sweep.py [model_type ...]        (needs torch and transformers; default: all)
 
-Prints what differs from the sheet that stood there, as a page (changes.py); what goes on, on stderr. A file holds the config that the class makes of nothing, as save_pretrained writes it, and the truth about its ropes:
+Prints a page of what differs from the sheet before it (changes.py), and on stderr its progress. A file holds the config that the class makes of nothing, as save_pretrained writes it, and the truth about its ropes:
 what the model's own rotary module and apply function do to vectors (rotations.py). Nothing here knows what rotary's
 reader expects. A part of a config is answered by its adapter (adapters.py), else by running its model (generic.py).
 """
@@ -146,7 +146,8 @@ def told(before, records, known, without, silent):
     rotate = len({name.partition("+")[0] for name, record in records.items() if record["ropes"]})
     gone = {name: FAILED.get(name.partition("+")[0], "transformers has no such rotary code now")
             for name in before if name not in records}
-    return page(f"transformers {transformers.__version__} beside {', '.join(sorted(versions))}: {rotate} types rotate", [
+    head = f"transformers {transformers.__version__} beside {', '.join(sorted(versions))}: {rotate} types rotate"
+    return page(head, [
         ("new", [f"{name}: {described(record)}" for name, record in records.items() if name not in before]),
         ("new, without a word of rotary code", [" ".join(sorted(without - known))] if without - known else []),
         ("changed", [f"{name}: {what}" for name, record in records.items() if name in before
