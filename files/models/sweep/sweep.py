@@ -4,9 +4,10 @@ and the rows of files/models/models.json that follow from its classes (table.py)
 
     python files/models/sweep/sweep.py [model_type ...]        (needs torch and transformers; default: all)
 
-Prints a page of what differs from the sheet before it (changes.py), and on stderr its progress. A file holds the config that the class makes of nothing, as save_pretrained writes it, and the truth about its ropes:
-what the model's own rotary module and apply function do to vectors (rotations.py). Nothing here knows what rotary's
-reader expects. A part of a config is answered by its adapter (adapters.py), else by running its model (generic.py).
+Prints a page of what differs from the sheet before it (changes.py), and on stderr its progress. A file holds the
+config that the class makes of nothing, as save_pretrained writes it, and the truth about its ropes: what the model's
+own rotary module and apply function do to vectors (rotations.py). Nothing here knows what rotary's reader expects. A
+part of a config is answered by its adapter (adapters.py), else by running its model (generic.py).
 """
 import json
 import pathlib
