@@ -13,7 +13,7 @@ set -euo pipefail
 others="jax[cpu]==0.10.2 numpy matplotlib ml_dtypes mypy basedpyright"
 # NAME PYTHON PACKAGE...: the first PYTHON of those, separated by commas, that is on the machine.
 environments=(
-  "newest python3.11,python3.12,python3.13,python3 torch==2.15.0 transformers==5.23.0 kernels $others"
+  "newest python3.11,python3.12,python3.13,python3 torch==2.15.0 transformers==5.24.0 kernels $others"
   "torch-2.9 python3.12,python3.13,python3 torch==2.9.1 transformers numpy ml_dtypes"
   "torch-2.4 python3.11,python3 torch==2.4.1 numpy<2.3"
 )

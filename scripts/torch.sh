@@ -7,6 +7,7 @@ set -euo pipefail
 . "$(dirname "$0")/lib.sh"
 
 torch_version=2.15.0
+transformers_version=5.24.0  # another: scripts/sweep.sh --transformers
 cuda_version=13.2.86  # the runtime's that libtorch_cpu.so of that wheel is linked with
 
 has_torch() { [ -f "$1/lib/libtorch_cpu.so" ] && [ -f "$1/include/torch/library.h" ]; }
@@ -19,16 +20,16 @@ if [ -n "${TORCH_ROOT:-}" ]; then
 fi
 
 packages=(--no-deps "torch==$torch_version" "nvidia-cuda-runtime==$cuda_version" "nvidia-cuda-cupti==$cuda_version")
-size="1.3 GB" kind=torch
+size="1.3 GB" kind=torch made=$torch_version
 case "${1:-}" in
   "") ;;
   --full)
-    packages=("torch==$torch_version" transformers==5.23.0 diffusers==0.42.1 safetensors numpy mpmath)
-    size="6 GB" kind=torch-full ;;
+    packages=("torch==$torch_version" "transformers==$transformers_version" diffusers==0.42.1 safetensors numpy mpmath)
+    size="6 GB" kind=torch-full made=$torch_version-$transformers_version ;;
   *) say "torch.sh: unknown option $1; usage: scripts/torch.sh [--full]"; exit 2 ;;
 esac
 venv=${ROTARY_CACHE:-$HOME/.cache/rotary}/$kind-${torch_version%.*}
-done_mark=$venv/complete-$torch_version
+done_mark=$venv/complete-$made
 if [ ! -f "$done_mark" ]; then
   need python3 python3-venv
   say "installing torch $torch_version into $venv ($size)"

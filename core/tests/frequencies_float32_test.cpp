@@ -1,5 +1,5 @@
 // inv_freq_float32 against transformers' own values (core/tests/golden/frequencies_float32.json, made by
-// files/golden/make_frequency_fixture.py) and against steps taken one by one.
+// files/golden/make_transformers.py) and against steps taken one by one.
 #include <gtest/gtest.h>
 
 #include <fstream>

@@ -1,4 +1,4 @@
-// The factors on queries by position, as transformers 5.23, vLLM and SGLang compute them, in double.
+// The factors on queries by position, as transformers 5.24, vLLM and SGLang compute them, in double.
 #include "runtime/arithmetic.h"
 
 #include "rotary/query_scale.h"

@@ -31,9 +31,9 @@ struct Exact {
   class Powers;
 };
 
-// Hugging Face transformers (5.23) on a CPU: Python's numbers are double, torch's tensors float32; every operation,
+// Hugging Face transformers (5.24) on a CPU: Python's numbers are double, torch's tensors float32; every operation,
 // pow and log too, is correctly rounded. torch's scalar kernels agree (24,958 of 24,960 values, files/golden/
-// make_frequency_fixture.py over 5 head sizes and 5 bases); its AVX2 and AVX-512 kernels differ by 1 or 2 ulp in 1 %,
+// make_transformers.py over 5 head sizes and 5 bases); its AVX2 and AVX-512 kernels differ by 1 or 2 ulp in 1 %,
 // each in its own way.
 struct Float32 {
   using Scalar = double;

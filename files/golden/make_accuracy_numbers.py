@@ -13,7 +13,7 @@ from mpmath import mp, mpf
 
 import models
 from files import ROOT
-from make_frequency_fixture import TRAINED, inv_freq
+from make_transformers import TRAINED, inv_freq
 from make_golden import formula
 
 mp.dps = 60

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What transformers' own functions compute on a CPU: python files/golden/make_transformers.py (torch, transformers)
+"""The results of transformers' own functions on a CPU: python files/golden/make_transformers.py (torch, transformers)
 
 core/tests/golden/frequencies_float32.json  float32 inv_freq; the keys of a case are those of rotary::Rope and its
                                             scaling, and 9 digits name a float32 exactly

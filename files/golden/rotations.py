@@ -140,10 +140,9 @@ def ropes(turn, size, axes=1, *, position=None, offset=0, **how):
     return found
 
 
-def record(name, rope, *, layers, layers_without_rope=(), heads, kv_heads=None, head_dim, length=None, note=None):
+def record(name, rope, *, layers, layers_without_rope=(), heads, kv_heads=None, head_dim):
     """One entry of "ropes" (without "part") from one of ropes(), in the order that the files have."""
     keys = ("first", "rotary_dim", "pairing", "clockwise", "axis", "attention_factor", "inv_freq", "position", "vector")
     out = {"class": name, "layers": list(layers), "layers_without_rope": list(layers_without_rope), "heads": heads,
            "kv_heads": heads if kv_heads is None else kv_heads, "head_dim": head_dim}
-    out |= {key: rope[key] for key in keys} | {"length": length}
-    return out | ({"note": note} if note else {})
+    return out | {key: rope[key] for key in keys} | {"length": None}

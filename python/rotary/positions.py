@@ -38,7 +38,7 @@ def packed(cu_seqlens: Any) -> Any:
 
 
 def mask(mask: Any) -> Any:
-    """Positions as generate() of transformers 5.23 counts them, with padding on either side and in between.
+    """Positions as generate() of transformers 5.24 counts them, with padding on either side and in between.
 
     A visible token has the number of visible tokens before it in its row, a masked one 0. mask: integers or bools,
     [tokens] or [batch, tokens], 0 for padding. The result has its shape.
@@ -122,7 +122,7 @@ def model(
     source: Source, ids: Any = None, *, mask: Any = None, image_grids: Any = None, video_grids: Any = None,
     seconds_per_grid: Any = None, audio_lengths: Any = None, part: str = "", publisher: bool = False,
 ) -> dict[str, Any]:  # fmt: skip
-    """The position ids that a model of transformers 5.23 computes from its processor's output.
+    """The position ids that a model of transformers 5.24 computes from its processor's output.
 
     Args:
         source: the config, as in rotary.config.

@@ -164,8 +164,8 @@ void write_folder(const Plan&, const std::filesystem::path& output, const std::f
                   const std::function<void(const std::filesystem::path& partial)>& check);
 
 // Reads every changed tensor of the converted folder, or without a folder computes it, applies the inverse change and
-// compares the bytes with those of the source. A plan with wrong rows passes too: tools/convert_transformers.py tests
-// plans. Throws CHECK (a tensor differs), FILE, FORMAT, TENSOR.
+// compares the bytes with those of the source. A plan with wrong rows passes too: plans are tested by
+// python/tests/convert_transformers.py. Throws CHECK (a tensor differs), FILE, FORMAT, TENSOR.
 std::vector<VerifiedLayer> verify(const Plan&, const std::optional<std::filesystem::path>& converted,
                                   const std::function<void(std::uint64_t done, std::uint64_t layers)>& progress);
 

@@ -148,7 +148,7 @@ class Editor {
     }
   }
 
-  // For these methods transformers 5.23 reads head_dim from the config, where it must not be null.
+  // For these methods transformers 5.24 reads head_dim from the config, where it must not be null.
   void state_head_dim() {
     const bool reads = plan_.method == "yarn" || plan_.method == "longrope";
     const bool by_class = situation_.family != nullptr && situation_.family->null_head_dim;

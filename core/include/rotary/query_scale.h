@@ -10,7 +10,7 @@
 
 namespace rotary {
 
-// The formula of the factor, with n = position + first, and the models that use it (transformers 5.23, vLLM, SGLang).
+// The formula of the factor, with n = position + first, and the models that use it (transformers 5.24, vLLM, SGLang).
 enum class QueryForm : std::uint8_t {
   none,     // 1
   steps,    // 1 + amount ln(1 + floor(n / length))   (Llama 4: first 1; Ministral 3, Mistral 4, A.X K1: first 0)

@@ -102,7 +102,7 @@ def run_or_say(make=records):
 
 
 def hunyuan(config, root):
-    """Without sections the module does not run (5.23): one section of all pairs is what it means."""
+    """Without sections the module does not run (5.24): one section of all pairs is what it means."""
     code, size = modeling(config), heads_of(config).head_dim
     module = rotary_module(code, config)
     sections = module.mrope_section
@@ -267,7 +267,6 @@ def efficientloftr(config, root):
 
 
 def vjepa2(config, root):
-    """The angles that the two members of the first pair take at frame 1."""
     size = config.hidden_size // config.num_attention_heads
     attention = modeling(config).VJEPA2RopeAttention(config, config.hidden_size, config.num_attention_heads)
 
@@ -276,13 +275,9 @@ def vjepa2(config, root):
         return attention.apply_rotary_embeddings(x[None, None], where)[0, 0]
 
     try:
-        ropes(turn, size, 3)
-    except ValueError:
-        first = turn(torch.eye(size), [1, 0, 0])[:2, :2].double()
-        angles = torch.atan2(torch.stack([first[1, 0].neg(), first[0, 1]]), first.diag()).tolist()
-        return ("no rotation: the two members of a pair take different angles "
-                f"(x[0] by {angles[0]:.4g}, x[1] by {angles[1]:.4g} radians a frame)")
-    raise ValueError("vjepa2 turns pairs now: write a record")
+        return describe("VJEPA2RopeAttention", config, ropes(turn, size, 3))
+    except ValueError as error:
+        return f"no rotation: the two members of a pair take different angles ({error})"
 
 
 # ---- the parts ----

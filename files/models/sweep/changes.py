@@ -1,4 +1,4 @@
-"""What a sweep found beside the sheet that stood there before: a page of at most 36 lines, for sweep.py."""
+"""A page of at most 36 lines: how the records of a sweep differ from the sheet before it. For sweep.py."""
 import itertools
 import re
 
@@ -62,13 +62,10 @@ def described(record):
 
 
 def page(head, sections):
-    """The lines: of each section (title, lines) as many as there is room for."""
+    """The lines: as many of each section (title, lines) as all have room for."""
     sections = [(title, lines) for title, lines in sections if lines]
-    room, out = LINES - 1 - 2 * len(sections), [head]
-    for number, (title, lines) in enumerate(sections):
-        share = max(room // (len(sections) - number), room - sum(len(rest) for _, rest in sections[number + 1:]))
-        shown = lines[:share]
-        room -= len(shown)
-        out += [f"{title} ({len(lines)}):", *(f"  {line}"[:WIDTH] for line in shown)]
-        out += [f"  and {len(lines) - len(shown)} more"] * (len(shown) < len(lines))
+    out, most = [head], (LINES - 1) // max(len(sections), 1) - 2
+    for title, lines in sections:
+        out += [f"{title} ({len(lines)}):", *(f"  {line}"[:WIDTH] for line in lines[:most])]
+        out += [f"  and {len(lines) - most} more"] * (most < len(lines))
     return "\n".join(out)

@@ -3,7 +3,6 @@
 page.py writes the page; page.py --check fails if the page differs. Standard library only.
 """
 
-import itertools
 import json
 import sys
 from collections import defaultdict
@@ -127,14 +126,10 @@ def page():
 
 
 def main(words):
-    text = page()
     if words != ["--check"]:
-        PAGE.write_text(text, encoding="utf-8")
-        return
-    pairs = itertools.zip_longest(PAGE.read_text(encoding="utf-8").split("\n"), text.split("\n"))
-    for number, (shown, wanted) in enumerate(pairs, 1):
-        if shown != wanted:
-            sys.exit(f"docs/models.md is not what files/models/sweep/page.py writes; line {number} must be: {wanted}")
+        PAGE.write_text(page(), encoding="utf-8")
+    elif PAGE.read_text(encoding="utf-8") != page():
+        sys.exit("docs/models.md is not what files/models/sweep/page.py writes: run it")
 
 
 if __name__ == "__main__":

@@ -4,9 +4,10 @@ and the rows of files/models/models.json that follow from its classes (table.py)
 
     python files/models/sweep/sweep.py [model_type ...]        (needs torch and transformers; default: all)
 
-Prints what differs from the sheet that stood there, as a page (changes.py); what goes on, on stderr. A file holds the config that the class makes of nothing, as save_pretrained writes it, and the truth about its ropes:
-what the model's own rotary module and apply function do to vectors (rotations.py). Nothing here knows what rotary's
-reader expects. A part of a config is answered by its adapter (adapters.py), else by running its model (generic.py).
+Prints a page of what differs from the sheet before it (changes.py), and on stderr its progress. A file holds the
+config that the class makes of nothing, as save_pretrained writes it, and the truth about its ropes: what the model's
+own rotary module and apply function do to vectors (rotations.py). Nothing here knows what rotary's reader expects. A
+part of a config is answered by its adapter (adapters.py), else by running its model (generic.py).
 """
 import json
 import pathlib
@@ -83,8 +84,8 @@ def answer_of(part, root):
 
 
 def swept(config):
-    """(ropes, none) of one config, as its file has them, and its parts of rotary words without a rope or a reason."""
-    ropes, none, silent = [], [], []
+    """(ropes, none) of one config, as its file has them. A part with rotary words and neither is a line of FAILED."""
+    ropes, none = [], []
     for path, part in parts(config):
         name = name_of(part)
         if name in NOT_ROTARY or name not in ADAPTERS and not (has_rotary_code(part) and has_layers(part)):
@@ -92,10 +93,10 @@ def swept(config):
         answer = answer_of(part, config)
         if isinstance(answer, str):
             none.append({"part": path, "why": answer})
-        else:
-            ropes += [{"part": path} | rope for rope in answer]
-            silent += [] if answer else [name]
-    return ropes, none, silent
+        ropes += [{"part": path} | rope for rope in answer] if isinstance(answer, list) else []
+        if not answer:
+            FAILED[f"{config.model_type} {name}"] = "rotary words in the code, but neither a rope nor a reason"
+    return ropes, none
 
 
 def default_config(model_type, flag=""):
@@ -107,20 +108,18 @@ def default_config(model_type, flag=""):
         FAILED[model_type] = f"makes no default config: {first_words(error)}"
 
 
-def record_of(config, flag, sheet, silent):
-    """The record of a config, with its rows in the sheet; None where it has neither a rope nor a reason."""
-    ropes, none, unknown = swept(config)
-    silent += [f"{config.model_type} {flag}: {name}" for name in unknown]
+def record_of(config, flag, sheet):
+    """The record of a config, with its rows in the sheet; without a rope and a reason it is none."""
+    ropes, none = swept(config)
     if not flag:
         table.update(sheet, config, ropes)
     made = {"transformers": transformers.__version__, "torch": torch.__version__}
-    record = {"model_type": config.model_type, "made": made, "config": published(config), "ropes": ropes, "none": none}
-    return record if ropes or none else None
+    return {"model_type": config.model_type, "made": made, "config": published(config), "ropes": ropes, "none": none}
 
 
-def records_of(model_types, names, sheet, without, silent):
-    """{file's name: record}. without: gets the model_types that have no word of rotary code."""
-    records = {}
+def records_of(model_types, names, sheet):
+    """{file's name: record}, and the model_types that have no word of rotary code."""
+    records, without = {}, set()
     for model_type in model_types:
         for flag in ("", *CASES["others"].get(model_type, ())):
             file, config = f"{model_type}+{flag}".rstrip("+"), default_config(model_type, flag)
@@ -131,35 +130,31 @@ def records_of(model_types, names, sheet, without, silent):
                 continue
             print(file, file=sys.stderr, flush=True)
             try:
-                record = record_of(config, flag, sheet, silent)
+                records[file] = record_of(config, flag, sheet)
             except Exception as error:
                 FAILED[model_type] = f"{type(error).__name__}: {first_words(error)}"
-                continue
-            if record:
-                records[file] = record
-    return records
+    return {file: record for file, record in records.items() if record["ropes"] or record["none"]}, without
 
 
-def told(before, records, known, without, silent):
-    """The page: what is new, what changed and what is gone. before: the records that stood there; known: the types."""
-    versions = {record["made"]["transformers"] for record in before.values()}
-    rotate = len({name.partition("+")[0] for name, record in records.items() if record["ropes"]})
-    gone = {name: FAILED.get(name.partition("+")[0], "transformers has no such rotary code now")
-            for name in before if name not in records}
-    return page(f"transformers {transformers.__version__} beside {', '.join(sorted(versions))}: {rotate} types rotate", [
+def told(before, records, without):
+    """The page. before: the records of the sheet until now; without: the new types without rotary code."""
+    versions = ", ".join(sorted({record["made"]["transformers"] for record in before.values()}))
+    rotate = len({record["model_type"] for record in records.values() if record["ropes"]})
+    gone = {name: FAILED.get(record["model_type"], "transformers has no such rotary code now")
+            for name, record in before.items() if name not in records}
+    changed = {name: differences(before[name], record) for name, record in records.items() if name in before}
+    return page(f"transformers {transformers.__version__} beside {versions}: {rotate} types rotate", [
         ("new", [f"{name}: {described(record)}" for name, record in records.items() if name not in before]),
-        ("new, without a word of rotary code", [" ".join(sorted(without - known))] if without - known else []),
-        ("changed", [f"{name}: {what}" for name, record in records.items() if name in before
-                     for what in [differences(before[name], record)] if what]),
+        ("new, without a word of rotary code", [" ".join(sorted(without))] if without else []),
+        ("changed", [f"{name}: {what}" for name, what in changed.items() if what]),
         ("no longer there", [f"{name}: {why}" for name, why in gone.items()]),
-        ("without a record", [f"{name}: {why}" for name, why in FAILED.items() if name not in gone]),
-        ("rotary words in the code but neither a rope nor a reason", silent)])
+        ("not answered", [f"{name}: {why}" for name, why in FAILED.items() if name not in gone])])
 
 
 def main(names):
-    sheet, without, silent = table.read(), set(), []
-    known, model_types = table.known(sheet), sorted({name.split("+")[0] for name in names} or CONFIG_MAPPING)
-    records = records_of(model_types, names, sheet, without, silent)
+    sheet, model_types = table.read(), sorted({name.split("+")[0] for name in names} or CONFIG_MAPPING)
+    known = table.known(sheet)
+    records, without = records_of(model_types, names, sheet)
     before = {path.stem: json.loads(path.read_text()) for path in SWEEP.glob("*.json")}
     before = {name: record for name, record in before.items() if "transformers" in record["made"]
               and (not names or name in names or record["model_type"] in names)}
@@ -169,7 +164,7 @@ def main(names):
         (SWEEP / f"{name}.json").unlink()
     table.add_without(sheet, without)
     table.write(sheet)
-    print(told(before, records, known, without, silent))
+    print(told(before, records, without - known))
 
 
 if __name__ == "__main__":

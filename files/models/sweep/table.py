@@ -15,12 +15,6 @@ from run import modeling_files
 
 PATH = ROOT / "files/models/models.json"
 WIDTH = 120
-FIELDS = ("pairing", "shape", "context", "prefix", "base", "partial", "reads_partial", "reads_scaling", "axes",
-          "sections", "tower", "mla", "rope_parameters", "pattern", "rule", "turns_where", "old", "sliding_base",
-          "base_key", "sliding_base_key", "partial_key", "dim_key", "dim", "pairing_key", "harmless", "remark", "quirk",
-          "width_key", "scaling_key", "divisor_key", "lists_bases", "yarn_is_longrope", "alpha_is_ntk",
-          "sections_are_weights", "fraction", "learned", "by_hand", "comment", "attention", "unusable", "null_head_dim",
-          "norm_behind", "turns_back")
 SHAPE = {"layers": "num_hidden_layers", "heads": "num_attention_heads", "kv_heads": "num_key_value_heads",
          "hidden": "hidden_size", "head_dim": "head_dim"}
 DEFAULTS = {"pairing": "half", "base": 10000, "partial": 1, "reads_partial": False}
@@ -179,7 +173,6 @@ def update(table, config, ropes):
                 put(table["models"].setdefault(kind, {}), first_facts(part, own))
             row = table["models"][kind]
             put(row, facts(part, pairings, row))
-            table["models"][kind] = {key: row[key] for key in FIELDS if key in row}
         for name, value in inner:
             if kind and (value.model_type in table["models"] or value.model_type in table["children"]):
                 put_child(table["children"].setdefault(kind, {}), name, child_of(value))

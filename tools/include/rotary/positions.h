@@ -70,7 +70,7 @@ ROTARY_API std::vector<float> query_scale(const QueryScale&, const PositionSet&)
 // cu_seqlens[i + 1]), and cu_seqlens[0] is 0.
 ROTARY_API std::vector<std::int64_t> packed_positions(std::span<const std::int64_t> cu_seqlens);
 
-// Positions as generate() of transformers 5.23 counts them, [batch, tokens] like mask: a token whose mask is not 0 has
+// Positions as generate() of transformers 5.24 counts them, [batch, tokens] like mask: a token whose mask is not 0 has
 // the number of such tokens before it in its row, others have 0. Padding may be on either side and in between.
 ROTARY_API std::vector<std::int64_t> mask_positions(std::span<const std::int64_t> mask, std::int64_t tokens);
 
@@ -160,7 +160,7 @@ struct ROTARY_API ModelPositions {
   std::vector<std::string> notes;
 };
 
-// The position ids of transformers 5.23. config names a file, folder, stream or cached repository, as in every command,
+// The position ids of transformers 5.24. config names a file, folder, stream or cached repository, as in every command,
 // or is JSON itself. Throws MODEL_TYPE for a model or part whose position ids are not supported, and for a config of
 // diffusers, whose pipeline makes the coordinates; POSITION and SHAPE for inputs that the model does not use;
 // CONFIG_VALUE; and what reading the config throws.
