@@ -27,7 +27,7 @@ void add_models(Command& command);
 void add_positions(Command& command);
 void add_bench(Command& command);
 
-// The text of --version: "rotary X.Y.Z", then a line per part: instruction sets, gpu, compiler.
+// The text of --version: "rotary X.Y.Z", then a line per part: instruction sets, gpu, compiler, the sheet of models.
 std::string version_text();
 
 }  // namespace rotary::cli

@@ -58,7 +58,7 @@ void print_list(const std::vector<KnownModel>& models) {
     list.push_back({{"model_type", model.model_type}, {"part", model.part}, {"rope", turns}});
     list.back()[turns ? "pairing" : "why"] = turns ? pairing_of(model) : model.why;
   }
-  print_json(json_text({{"models", std::move(list)}}));
+  print_json(json_text({{"data", model_data().version}, {"models", std::move(list)}}));
 }
 
 // Models without rotary positions are listed only where the filter is their name or matches nothing else.

@@ -95,6 +95,7 @@ def page(data, commands, version):
         ".TP\n2\nThe command line is wrong.\n"
         ".SH ENVIRONMENT\n.TP\nROTARY_TARGET\n"
         "The instruction set to use, one of those that rotary \\-\\-version lists.\n"
+        ".TP\nROTARY_MODELS\nThe sheet of models to use, as \\-\\-models.\n"
     )
 
 

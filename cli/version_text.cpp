@@ -3,11 +3,13 @@
 #include <vector>
 
 #include "commands.h"
+#include "rotary/config.h"
 #include "rotary/error.h"
 #include "rotary/gpu.h"
 #include "rotary/targets.h"
 #include "rotary/version.h"
 #include "shared/text.h"
+#include "text/paths.h"
 
 namespace rotary::cli {
 
@@ -42,11 +44,16 @@ std::string compiler_text() {
   return text + ", " ROTARY_BUILD_TYPE;
 }
 
+std::string models_text() {
+  const ModelData data = model_data();
+  return data.version + (data.file.empty() ? "" : ", of " + printable(files::path_text(data.file)));
+}
+
 }  // namespace
 
 std::string version_text() {
   return std::string("rotary ") + ROTARY_VERSION + "\ntargets   " + targets_text() + "\ngpu       " + gpu_text() +
-         "\ncompiler  " + compiler_text();
+         "\ncompiler  " + compiler_text() + "\nmodels    " + models_text();
 }
 
 }  // namespace rotary::cli

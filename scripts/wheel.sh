@@ -2,6 +2,8 @@
 # Builds two wheels: rotary, the Python package, for every CPython from 3.11 on; and rotary-cli, the program. With the
 # compiler of PyPI's ziglang, so that they need no more than the C library that their names say.
 #   scripts/wheel.sh [PLATFORM...]     default: manylinux_2_17_x86_64
+#   scripts/wheel.sh --data WHEEL...   a data release: these wheels again, with this checkout's sheet of models in place
+#                                      of theirs, as VERSION.postDATA; no compiler runs
 #   PLATFORM: manylinux_2_17_x86_64, manylinux_2_17_aarch64, musllinux_1_2_x86_64, musllinux_1_2_aarch64,
 #   macosx_11_0_arm64, macosx_11_0_x86_64, win_amd64, or native: by this machine's g++, for its C library and newer ones
 #   ROTARY_CACHE=DIR    where PyPI's ziglang and auditwheel go, 120 MB, and what zig builds (default ~/.cache/rotary)
@@ -212,6 +214,34 @@ check_wheel() {
   say "wheel.sh: ${wheel##*/}: $size bytes, auditwheel says $1"
 }
 
+# release_data WHEEL: its path with the sheet of models of this checkout into $wheel.
+release_data() {
+  local folder=$work/data
+  rm -rf "$folder"
+  "$tools/python" -m wheel unpack -d "$folder" "$1" >&2
+  "$tools/python" - "$folder"/* "$root/files/models/models.json" <<'PYTHON'
+import json, pathlib, re, sys
+folder, sheet = map(pathlib.Path, sys.argv[1:])
+post = "".join(number.zfill(2) for number in json.loads(sheet.read_text())["data"].split("."))
+[models] = folder.rglob("models.json")
+models.write_bytes(sheet.read_bytes())
+[metadata] = folder.glob("*.dist-info/METADATA")
+text = metadata.read_text()
+version = re.search(r"^Version: ([0-9.]+?)(?:\.post\d+)?$", text, re.MULTILINE)[1]
+metadata.write_text(re.sub(r"^Version: .*$", f"Version: {version}.post{post}", text, count=1, flags=re.MULTILINE))
+for named in [*folder.glob("*.dist-info"), *folder.glob("*.data")]:
+    named.rename(named.with_name(f"{named.name.split('-')[0]}-{version}.post{post}{named.suffix}"))
+PYTHON
+  mkdir -p "$wheels"
+  wheel=$("$tools/python" -m wheel pack -d "$wheels" "$folder"/* |
+    sed -nE 's/^Repacking wheel as (.*\.whl)\.\.\..*/\1/p')
+}
+
+if [ "${1:-}" = --data ]; then
+  install_tools || exit $?
+  for given in "${@:2}"; do release_data "$given" && echo "$wheel"; done
+  exit
+fi
 [ $# -gt 0 ] || set -- manylinux_2_17_x86_64
 for platform in "$@"; do
   [ "$platform" = native ] || target_of "$platform" >/dev/null ||

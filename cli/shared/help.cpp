@@ -84,7 +84,7 @@ std::string listed(const CommandDescription& command, std::size_t width) {
   std::vector<OptionDescription> shown;
   const std::string examples = joined(command.examples, " ") + " ";
   for (const OptionDescription& option : command.options) {
-    const bool common = option.key == "-h" || option.key == "--help" || option.key == "-q,--quiet";
+    const bool common = files::is_listed(option.key, "-h --help -q,--quiet --models");
     const bool in_example = examples.find(" " + option.long_name() + " ") != std::string::npos;
     if (!common && (option.section.empty() || in_example)) shown.push_back(option);
   }

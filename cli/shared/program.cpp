@@ -6,6 +6,7 @@
 #include <new>
 #include <nlohmann/json.hpp>
 
+#include "rotary/config.h"
 #include "rotary/error.h"
 #include "system.h"
 #include "text.h"
@@ -56,6 +57,10 @@ class Run {
       std::cerr << short_help_text(described_) << '\n';
       throw UsageError("a command is needed");
     }
+    // "--models FILE COMMAND ..." is "COMMAND ... --models FILE".
+    const std::ptrdiff_t own = words_[0] == "--models" ? 2 : words_[0].starts_with("--models=") ? 1 : 0;
+    if (own < std::ssize(words_) && !words_[static_cast<std::size_t>(own)].starts_with('-'))
+      std::rotate(words_.begin(), words_.begin() + own, words_.end());
     auto chosen = program_.commands.end();
     if (!words_.front().starts_with('-')) {
       chosen = program_.commands.find(words_.front());
@@ -66,8 +71,11 @@ class Run {
         std::cerr << "note: " << chosen->first << " is called " << now << " now\n";
     }
     Command command(described_);
+    std::filesystem::path models;
+    command.option("--models", models);
     if (chosen != program_.commands.end()) chosen->second(command);
     command.parse(words_);
+    if (command.has("--models")) use_models(models);
     compares_ = command.has("--against");
     if (command.has("--help-all")) print_all_help();
     if (command.has("-V,--version")) {
@@ -113,6 +121,7 @@ class Run {
 
 int run_program(const Program& program, int argc, char** argv) {
   prepare_streams();
+  set_models_beside(program_path().parent_path() / "../share/rotary/models.json");
   std::ios::sync_with_stdio(false);
 #ifdef SIGXFSZ
   std::signal(SIGXFSZ, SIG_IGN);  // a file size limit is an error of write(), with a sentence, like a full disk

@@ -109,7 +109,8 @@ TEST_P(Page, shows_what_the_program_prints) {
 INSTANTIATE_TEST_SUITE_P(Docs, Page,
                          ::testing::Values(std::pair("docs/accuracy.md", 3), std::pair("docs/cli.md", 15),
                                            std::pair("docs/convert.md", 3), std::pair("docs/porting.md", 6),
-                                           std::pair("docs/long-context.md", 3), std::pair("README.md", 1)),
+                                           std::pair("docs/long-context.md", 3), std::pair("docs/models.md", 2),
+                                           std::pair("README.md", 1)),
                          [](const auto& tested) {
                            std::string name = std::filesystem::path(tested.param.first).stem().string();
                            std::replace(name.begin(), name.end(), '-', '_');

@@ -46,6 +46,9 @@ using namespace rotary::c;  // NOLINT
 
 extern "C" {
 
+rotary_status rotary_use_models(const char* path) {
+  return guarded([&] { path == nullptr ? use_own_models() : use_models(files::path_of(path)); });
+}
 rotary_status rotary_model_read(const char* path, int32_t pairing, rotary_model** model) {
   return guarded([&] {
     check_given("model", "path", path);

@@ -429,6 +429,7 @@ Reading read_json(const Json& json, const ConfigOptions& options) {
                          : "a ",
          is);
   }
+  const SheetOfReading one_sheet;
   Reading reading{options, &json};
   const Object root(json, "", reading.ledger);
   refuse_other_files(root);

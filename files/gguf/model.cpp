@@ -725,6 +725,7 @@ Json own_metadata(const Json& all, const std::string& name) {
 
 Model read_gguf(const InputFile& file, const ConfigOptions& options) {
   const Gguf gguf(file);
+  const SheetOfReading one_sheet;
   Reading reading{options};
   const Object all(gguf.metadata(), "", reading.ledger);
   const std::string name = reading.model.model_type = name_of_architecture(all);

@@ -258,11 +258,16 @@ enum class PatchOrder : std::uint8_t {
 // Whether every image has a token at (0, 0) before or after its patches.
 enum class ClassToken : std::uint8_t { none, before, after };
 
+// The variants of tools/positions/variants.cpp.
+inline constexpr std::string_view position_variants =
+    "whole_film film_in_seconds film_merged_in_time film_by_frame between_marks words_keep_counting page canvas "
+    "omni_by_pieces omni_by_time";
+
 // How a model_type computes position ids: its row of "positions" and its list in "counted". A model with its own ids
 // has a variant; a part for images has an order.
 struct PositionFacts {
   Counts counts = Counts::none;
-  std::string_view variant = {};                                 // tools/positions/variants.cpp
+  std::string_view variant = {};                                 // one of position_variants
   int image = -1, video = -1, audio = -1, start = -1, end = -1;  // token ids that are not in the config
   PatchOrder order = PatchOrder::none;
   int first = 0;  // the number of the first row and column
@@ -328,6 +333,19 @@ struct GgufArchitecture {
 const GgufArchitecture* find_architecture(std::string_view name);
 
 // ---- the tables ----
+
+class ModelTable;
+// A reading by one sheet: while it lives, this thread reads the sheet that was in use when it began, or the one given.
+class SheetOfReading {
+ public:
+  explicit SheetOfReading(const ModelTable* = nullptr);
+  ~SheetOfReading();
+  SheetOfReading(const SheetOfReading&) = delete;
+  SheetOfReading& operator=(const SheetOfReading&) = delete;
+
+ private:
+  const ModelTable* before_;
+};
 
 std::vector<std::string_view> model_types();  // the types with a Family: of transformers, then of remote code
 std::vector<std::string_view> types_with_children();

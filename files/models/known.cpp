@@ -152,16 +152,30 @@ void add_class(std::string_view type, std::vector<KnownModel>& models) {
   }
 }
 
+// Adds what add() finds by the defaults of a row, whose errors are then about the row; its frequencies must be numbers.
+template <class Add>
+void add_row(std::string_view row, std::vector<KnownModel>& models, const Add& add) {
+  try {
+    std::size_t i = models.size();
+    for (add(); i < models.size(); ++i) {
+      for (const ModelRope& used : models[i].model.ropes) frequencies(used.rope, 1 << 20);
+    }
+  } catch (const Error& error) {
+    throw error.about(row);
+  }
+}
+
 }  // namespace
 }  // namespace rotary::files
 
 namespace rotary {
 
 std::vector<KnownModel> known_models() {
+  const files::SheetOfReading reading;
   std::vector<KnownModel> models;
   for (const files::PartPath& path : files::all_paths()) {
     if (const files::Family* family = files::find_family(path.type())) {
-      models.push_back(files::known_part(path, *family));
+      files::add_row(path.type(), models, [&] { models.push_back(files::known_part(path, *family)); });
       continue;
     }
     const bool rotary = !files::known_without_rope(path.type());
@@ -170,7 +184,7 @@ std::vector<KnownModel> known_models() {
     models.push_back({.model_type = std::string(path.top), .part = path.path(), .why = why, .rotary = rotary});
   }
   for (const std::string_view type : files::diffusers_types()) {
-    if (type.find('/') == std::string_view::npos) files::add_class(type, models);
+    if (type.find('/') == std::string_view::npos) files::add_row(type, models, [&] { files::add_class(type, models); });
   }
   const auto order = [](const KnownModel& a, const KnownModel& b) {
     return std::tie(a.model_type, a.part) < std::tie(b.model_type, b.part);

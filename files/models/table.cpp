@@ -7,14 +7,10 @@
 #include <type_traits>
 #include <utility>
 
+#include "config/stages.h"
 #include "diffusers.h"
-#include "families.h"
 #include "quirks/quirk.h"
 #include "values/fail.h"
-
-namespace rotary::embedded {
-std::string_view models() noexcept;  // files/models/models.json
-}
 
 namespace rotary::files {
 namespace {
@@ -97,10 +93,8 @@ concept HasColumns = requires(S& row) {
 
 // ---- the text and its values ----
 
-// Throws INTERNAL, like the functions below for a wrong value.
-[[noreturn]] void refuse_table(const std::string& sentence) {
-  fail(Code::INTERNAL, "models", "files/models/models.json: ", sentence);
-}
+// Throws FORMAT, like the functions below for a wrong value.
+[[noreturn]] void refuse_table(const std::string& sentence) { fail(Code::FORMAT, "models", sentence); }
 
 struct Member {
   std::string_view name, text;
@@ -137,14 +131,12 @@ std::string spelled_json(const OrderedJson& json) {
 struct Field {
   const OrderedJson& json;
   const Field* outer;
-  std::string_view name;
+  std::string name;
 
-  std::string path() const {
-    return (outer == nullptr || outer->name.empty() ? "" : outer->path() + ".") + std::string(name);
-  }
+  std::string path() const { return (outer == nullptr || outer->name.empty() ? "" : outer->path() + ".") + name; }
   [[noreturn]] void refuse(const std::string& rule) const { refuse_table(path() + " " + rule); }
   void require(bool good, const std::string& rule) const {
-    if (!good) refuse("must be " + rule + " but is " + spelled_json(json));
+    if (!good) refuse("must be " + rule + " but got " + shown(json));
   }
 };
 
@@ -154,8 +146,10 @@ std::string_view word_of(const Field& field) {
 }
 
 void set_value(const Field& field, std::string_view& value) {
-  field.require(field.json.is_string(), "a string");
+  const auto is_plain = [](char c) { return c >= ' ' && c <= '~'; };
   value = word_of(field);
+  field.require(field.json.is_string() && value.size() <= 1000 && std::ranges::all_of(value, is_plain),
+                "a string of at most 1000 characters of ASCII on one line");
 }
 
 // Sets an object of a config, as JSON text.
@@ -164,16 +158,23 @@ void set_value(const Field& field, std::string& value) {
   value = spelled_json(field.json);
 }
 
+constexpr std::int64_t max_count = 1 << 20;
+
 template <class T>
 requires std::is_arithmetic_v<T>
 void set_value(const Field& field, T& value) {
   const OrderedJson& json = field.json;
+  const bool above_0 = value > T(0);  // a default above 0 means that 0 has no meaning
   if constexpr (std::is_same_v<T, bool>) {
     field.require(json.is_boolean(), "a boolean");
   } else if constexpr (std::is_integral_v<T>) {
-    field.require(json.is_number_integer(), "a count");
+    const std::int64_t least = above_0 ? 1 : 0, count = json.is_number_integer() ? json.get<std::int64_t>() : -1;
+    field.require(count >= least && count <= max_count,
+                  above_0 ? "a count from 1 to 1048576" : "a count up to 1048576");
   } else {
-    field.require(json.is_number(), "a number");
+    const double number = json.is_number() ? json.get<double>() : -1;
+    field.require(number <= max_factor && (above_0 ? number > 0 : number >= 0),
+                  above_0 ? "a number above 0, up to 1e15" : "a number from 0 to 1e15");
   }
   value = json.get<T>();
 }
@@ -211,27 +212,65 @@ template <class T>
 void set_value(const Field& field, std::vector<T>& values) {
   values.clear();
   if (!field.json.is_array()) return set_value(field, values.emplace_back());
-  for (const OrderedJson& one : field.json) set_value({one, field.outer, field.name}, values.emplace_back());
+  for (const OrderedJson& one : field.json) {
+    const std::string place = HasColumns<T> ? "[" + std::to_string(values.size()) + "]" : "";
+    set_value({one, field.outer, field.name + place}, values.emplace_back());
+  }
+}
+
+// Refuses fields that do not go together: an overload for each type that has such rules.
+void check_row(const Field& field, const Shape& shape) {
+  field.require(shape.layers <= max_layers && shape.heads <= max_heads && shape.kv_heads <= max_heads &&
+                    shape.head_dim <= max_head_dim && shape.head_dim % 2 == 0,
+                "at most 10000 layers and 65536 heads with an even head_dim up to 16384");
+}
+void check_row(const Field& field, const Mla& mla) {
+  field.require(mla.rope % 2 == 0, "of an even number of elements");
+}
+void check_row(const Field& field, const Flag& flag) { field.require(!flag.key.empty(), "of a key"); }
+void check_row(const Field& field, const FusedWhere& where) { field.require(!where.key.empty(), "of a key"); }
+void check_row(const Field& field, const Learned& learned) { field.require(!learned.tensor.empty(), "of a tensor"); }
+void check_row(const Field& field, const Unusable& unusable) {
+  for (const std::string_view method : unusable.methods)
+    field.require(published_type(method) == method, "about methods of scaling by their names");
+}
+void check_row(const Field& field, const Misnamed& row) {
+  field.require(!row.family.empty() && !(row.architecture.empty() && row.key.empty()),
+                "a family with the architecture or the key that tells it");
+}
+void check_row(const Field& field, const QueryRow& row) {
+  field.require(row.scale.form != QueryForm::none && row.scale.first <= 1,
+                "a scale with a form, and a first of 0 or 1");
+}
+void check_row(const Field& field, const PositionFacts& row) {
+  field.require(row.variant.empty() || is_listed(row.variant, position_variants),
+                "of one of the variants \"" + std::string(position_variants) + "\"");
+}
+void check_row(const Field& field, const auto& row) {
+  if constexpr (requires { row.pairing != Pairing::unset&& row.base > 0; })
+    field.require(row.pairing != Pairing::unset, "of a pairing");
 }
 
 template <class S>
 requires HasColumns<S>
 void set_value(const Field& field, S& value) {
-  if (!field.json.is_object()) field.refuse("must be an object");
+  field.require(field.json.is_object(), "an object");
   for (const auto& [name, json] : field.json.items()) {
     bool known = name == "comment" || name == "by_hand";  // these two are for readers
+    if (std::vector<std::string_view> texts; known) set_value({json, &field, name}, texts);
     for_each_column(value, [&, name = std::string_view(name), &json = json](std::string_view column, auto& member) {
       if (column != name) return;
-      set_value({json, &field, name}, member);
+      set_value({json, &field, std::string(name)}, member);
       known = true;
     });
-    if (!known) field.refuse("has no field " + name);
+    if (!known) field.refuse("must have known fields only but got " + in_quotes(name));
   }
+  check_row(field, value);
 }
 
 // A child is a type, or an object with the parent's defaults.
 void set_value(const Field& field, std::vector<Child>& children) {
-  if (!field.json.is_object()) field.refuse("must be an object");
+  field.require(field.json.is_object(), "an object");
   for (const auto& [part, json] : field.json.items()) {
     const Field one{json, &field, part};
     Child& child = children.emplace_back();
@@ -240,21 +279,83 @@ void set_value(const Field& field, std::vector<Child>& children) {
     } else {
       set_value(one, child.type);
     }
-    if (child.type.empty()) one.refuse("must have a type");
+    one.require(!child.type.empty(), "of a type");
     child.part = part;
   }
 }
 
 }  // namespace
 
-ModelTable::ModelTable(std::string_view text) {
-  const std::vector<Member> sections = members_of(text, "\n\"");
+// ---- the table ----
+
+namespace {
+
+// A section of the file: what its text begins with, and the type of its rows, or of its one value.
+struct Section {
+  std::string_view name;
+  char first;
+  const void* (*read)(const ModelTable&, std::string_view section, std::string_view row);
+};
+
+template <class T>
+constexpr Section section_of(std::string_view name, char first = '{') {
+  return {name, first, [](const ModelTable& table, std::string_view section, std::string_view row) -> const void* {
+            return table.find<T>(section, row);
+          }};
+}
+
+using WordList = std::vector<std::string_view>;
+
+const char* kind_of(char first) {
+  return first == '{' ? "an object" : first == '[' ? "a list" : first == '"' ? "a text" : "another value";
+}
+
+constexpr Section known_sections[] = {section_of<int>("schema", '1'),
+                                      section_of<std::string_view>("data", '"'),
+                                      section_of<std::string_view>("about", '"'),
+                                      section_of<Family>("models"),
+                                      section_of<Family>("remote_models"),
+                                      section_of<WordList>("counted"),
+                                      section_of<PositionFacts>("positions"),
+                                      section_of<std::vector<Child>>("children"),
+                                      section_of<std::vector<Misnamed>>("misnamed", '['),
+                                      section_of<std::string_view>("refused"),
+                                      section_of<WordList>("our_names", '['),
+                                      section_of<GgufArchitecture>("architectures"),
+                                      section_of<WordList>("without_rope", '['),
+                                      section_of<DiffusersRope>("diffusers"),
+                                      section_of<std::string_view>("harmless"),
+                                      section_of<std::string_view>("harmless_if_false"),
+                                      section_of<Tower>("towers"),
+                                      section_of<std::vector<QueryRow>>("query_scales", '[')};
+
+}  // namespace
+
+ModelTable::ModelTable(std::string text) : text_(std::move(text)) {
+  const std::vector<Member> sections = members_of(text_, "\n\"");
   if (sections.empty()) refuse_table("the file must be an object");
   for (const auto& [name, section] : sections) {
     std::map<std::string_view, Row>& rows = sections_[name];
     const bool is_object = section.starts_with('{');
     for (const Member& row : is_object ? members_of(section, "\n  \"") : std::vector{Member{"", section}})
       rows.try_emplace(row.name, Row{row.text});
+  }
+}
+
+void ModelTable::read_all() const {
+  for (const auto& [name, rows] : sections_) {
+    if (std::ranges::find(known_sections, name, &Section::name) == std::end(known_sections))
+      refuse_table("the file must have known sections only but got " + in_quotes(name));
+  }
+  for (const auto& [name, first, read] : known_sections) {
+    const auto found = sections_.find(name);
+    if (found == sections_.end()) refuse_table("the file must have the section " + std::string(name) + " but has not");
+    const auto whole = found->second.find("");  // not there if the rows have names
+    const char begins = whole == found->second.end() ? '{' : whole->second.text.front();
+    if (begins != first) refuse_table(std::string(name) + " must be " + kind_of(first) + " but got " + kind_of(begins));
+  }
+  for (const auto& section : known_sections) {
+    for (const auto& row : sections_.at(section.name)) section.read(*this, section.name, row.first);
   }
 }
 
@@ -272,14 +373,17 @@ const T* ModelTable::find(std::string_view section, std::string_view name) const
   const Row& row = found->second;
   const std::lock_guard lock(mutex_);  // reading one row may read another
   if (!row.value.has_value()) {
-    const Field outer{row.json, nullptr, section};
-    const Field field = name.empty() ? outer : Field{row.json, &outer, found->first};
+    const Field outer{row.json, nullptr, std::string(section)};
+    const Field field = name.empty() ? outer : Field{row.json, &outer, std::string(name)};
     row.json = OrderedJson::parse(row.text, nullptr, false);
     if (row.json.is_discarded()) field.refuse("must be JSON");
     T value{};
     set_value(field, value);
     if constexpr (requires { value.type; }) value.type = found->first;
-    if constexpr (requires { value.layout; }) value.layout = find_layout(found->first);
+    if constexpr (requires { value.layout; }) {
+      value.layout = find_layout(found->first);
+      field.require(value.layout != nullptr, "the facts of a layout that is known by this name");
+    }
     row.value = std::move(value);
   }
   return std::any_cast<T>(&row.value);
@@ -293,16 +397,9 @@ template const std::vector<Child>* ModelTable::find(std::string_view, std::strin
 
 namespace {
 
-const ModelTable& table() {
-  static const ModelTable all(embedded::models());
-  return all;
-}
-
-using WordList = std::vector<std::string_view>;
-
 bool holds(std::string_view section, std::string_view row, std::string_view name) {
-  const WordList& names = *table().find<WordList>(section, row);
-  return std::find(names.begin(), names.end(), name) != names.end();
+  const WordList* names = table().find<WordList>(section, row);
+  return names != nullptr && std::find(names->begin(), names->end(), name) != names->end();
 }
 
 }  // namespace

@@ -54,9 +54,9 @@ TEST(ModelTable, every_row_of_the_file_reads) {
   const std::string text = file_text();
   const Json json = parse_json(text);  // no key twice
   const ModelTable table(text);
-  EXPECT_EQ(names_of(json), (Names{"about", "architectures", "children", "counted", "diffusers", "harmless",
+  EXPECT_EQ(names_of(json), (Names{"about", "architectures", "children", "counted", "data", "diffusers", "harmless",
                                    "harmless_if_false", "misnamed", "models", "our_names", "positions", "query_scales",
-                                   "refused", "remote_models", "towers", "without_rope"}));
+                                   "refused", "remote_models", "schema", "towers", "without_rope"}));
   for (const auto& [section, rows] : json.items()) {
     if (!rows.is_object()) continue;
     EXPECT_EQ(table.names(section), names_of(rows)) << section << " is not laid out in lines";
@@ -79,28 +79,8 @@ TEST(ModelTable, every_row_of_the_file_reads) {
   }
 }
 
-TEST(ModelTable, every_name_leads_to_a_row) {
-  const Names types = model_types(), other = types_without_rope();
-  std::set<std::string_view> known(types.begin(), types.end());
-  EXPECT_EQ(known.size(), types.size()) << "a name stands in models and in remote_models";
-  const std::set<std::string_view> without(other.begin(), other.end());
-  EXPECT_EQ(without.size(), other.size()) << "a name of without_rope stands twice";
-  for (const std::string_view type : known) EXPECT_EQ(without.count(type), 0u) << type << " has a rope and has none";
-  const Json json = parse_json(file_text());
-  for (const Json& row : json.at("misnamed")) {
-    const std::string family = row.at("family");
-    EXPECT_EQ(known.count(family) + without.count(family), 1u) << row;
-  }
-  known.insert(without.begin(), without.end());
-  for (const std::string_view type : refused_types()) EXPECT_TRUE(known.insert(type).second) << type;
-  const Names parents = types_with_children();
-  known.insert(parents.begin(), parents.end());
-  for (const std::string_view parent : parents) {
-    for (const Child& child : children_of(parent)) {
-      EXPECT_EQ(known.count(child.type), 1u) << parent << "." << child.part << " is " << child.type;
-    }
-  }
-  for (const Json& name : json.at("our_names")) EXPECT_EQ(known.count(name.get<std::string>()), 1u) << name;
+TEST(ModelTable, every_row_passes_the_checks_of_a_file_in_its_place) {
+  EXPECT_EQ(read_sheet(file_text())->names("models"), ModelTable(file_text()).names("models"));
 }
 
 TEST(ModelTable, rows_are_sorted_and_say_only_what_differs) {
@@ -151,29 +131,29 @@ TEST(ModelTable, what_is_wrong_is_refused_by_name) {
   const struct {
     std::string row, error;
   } wrong[] = {
-      {R"({"head_count": 3})", "a has no field head_count"},
-      {R"({"shape": {"head_count": 3}})", "a.shape has no field head_count"},
-      {R"({"shape": 3})", "a.shape must be an object"},
-      {R"({"shape": {"heads": "3"}})", "a.shape.heads must be a count but is \"3\""},
-      {R"({"shape": {"heads": 3.5}})", "a.shape.heads must be a count but is 3.5"},
-      {R"({"base": "x"})", "a.base must be a number but is \"x\""},
-      {R"({"base_key": 3})", "a.base_key must be a string but is 3"},
-      {R"({"reads_partial": 1})", "a.reads_partial must be a boolean but is 1"},
+      {R"({"head_count": 3})", R"(a must have known fields only but got "head_count")"},
+      {R"({"shape": {"head_count": 3}})", "a.shape must have known fields only but got \"head_count\""},
+      {R"({"shape": 3})", "a.shape must be an object but got 3"},
+      {R"({"shape": {"heads": "3"}})", "a.shape.heads must be a count up to 1048576 but got \"3\""},
+      {R"({"shape": {"heads": 3.5}})", "a.shape.heads must be a count up to 1048576 but got 3.5"},
+      {R"({"base": "x"})", "a.base must be a number above 0, up to 1e15 but got \"x\""},
+      {R"({"base_key": 3})", "a.base_key must be a string of at most 1000 characters of ASCII on one line but got 3"},
+      {R"({"reads_partial": 1})", "a.reads_partial must be a boolean but got 1"},
       {R"({"old": "new"})",
-       "a.old must be one of \"one_for_all all_to_all scaling_to_full scaling_to_both scaling_to_compress\" but is "
+       "a.old must be one of \"one_for_all all_to_all scaling_to_full scaling_to_both scaling_to_compress\" but got "
        "\"new\""},
-      {R"({"quirk": "odd"})", "a.quirk must be the name of a quirk but is \"odd\""},
-      {R"({"tower": "high"})", "a.tower must be the name of a tower but is \"high\""},
+      {R"({"quirk": "odd"})", "a.quirk must be the name of a quirk but got \"odd\""},
+      {R"({"tower": "high"})", "a.tower must be the name of a tower but got \"high\""},
       {R"({"pattern": {"types": ["full", "none of them"]}})",
-       "a.pattern.types must be one of \"none sliding full linear hybrid indexed mlp\" but is \"none of them\""},
-      {R"({"sections": [1, 2, 3, 4, 5]})", "a.sections must be a list of up to four counts but is [1, 2, 3, 4, 5]"},
+       "a.pattern.types must be one of \"none sliding full linear hybrid indexed mlp\" but got \"none of them\""},
+      {R"({"sections": [1, 2, 3, 4, 5]})", "a.sections must be a list of up to four counts but got [1,2,3,4,5]"},
   };
   for (const auto& [row, error] : wrong) {
-    EXPECT_EQ(error_of_row(row), "[models] files/models/models.json: models." + error) << row;
+    EXPECT_EQ(error_of_row(row), "[models] models." + error) << row;
   }
-  const std::string file = "[models] files/models/models.json: ";
+  const std::string file = "[models] ";
   EXPECT_EQ(error_of("{\n\"models\": {\n},\n\"children\": {\n  \"p\": {\"text_config\": {\"base\": 3}}\n}\n}"),
-            file + "children.p.text_config must have a type");
+            file + "children.p.text_config must be of a type but got {\"base\":3}");
   EXPECT_EQ(error_of(""), file + "the file must be an object");
 }
 

@@ -17,7 +17,7 @@ from collections.abc import Sequence  # and other names in annotations of the cl
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from . import _core, cpu, makers, positions, scalings, tools
-from ._config import config, patch
+from ._config import config, patch, use_models
 from ._core import Error, __version__, set_num_threads
 from ._rope import Rope
 from ._rotating import from_doubled, from_rows, rotate, rotate_, rotate_qk, rotate_qk_
@@ -29,13 +29,14 @@ from .tools import check
 # All but RotaryEmbedding, so that `from rotary import *` does without torch.
 __all__ = [
     "Error", "Rope", "Table", "check", "config", "frequencies", "from_doubled", "from_rows", "patch", "rotate",
-    "rotate_", "rotate_qk", "rotate_qk_", "set_num_threads",
+    "rotate_", "rotate_qk", "rotate_qk_", "set_num_threads", "use_models",
 ]
 
 if TYPE_CHECKING:
     from . import jax, torch
     from .torch import RotaryEmbedding as RotaryEmbedding
 
+_core._own_models(_os.path.join(_os.path.dirname(__file__), "models.json"))
 if hasattr(_os, "register_at_fork"):
     _os.register_at_fork(after_in_child=_core._forget_threads)
 

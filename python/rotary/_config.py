@@ -246,6 +246,21 @@ def config(source: Source, *, pairing: Pairing | None = None, weights: str | os.
     return Ropes(**{**fields, "_ropes": tuple(map(_model_rope, fields["_ropes"]))})
 
 
+def use_models(path: str | os.PathLike[str] | None = None) -> str:
+    """Read models by a newer sheet, or with rows of one's own (docs/models.md), from now on.
+
+    After an error the earlier sheet stays in use.
+
+    Args:
+        path: the file. None: the package's sheet, or the one that the environment's ROTARY_MODELS names.
+
+    Returns:
+        The version of the data: "2026.11.2". Raises rotary.Error: FILE, JSON, FORMAT.
+    """
+    version: str = _core._use_models(None if path is None else os.fspath(path))
+    return version
+
+
 # ---- rotary.patch: the tables of a transformers model beside its config ----
 
 

@@ -81,6 +81,17 @@ Ref read_model(PyObject* operation, PyObject* source, PyObject* pairing, PyObjec
       {"model_type", model.model_type}, {"notes", sentences_of(model.notes)}, {"noted", noted}, {"_ropes", ropes}});
 }
 
+// file: a path or None, which ends the use of another.
+Ref set_models(PyObject* file) {
+  file == Py_None ? use_own_models() : use_models(path_from(file, "models"));
+  return new_text(model_data().version);
+}
+
+Ref set_own_models(PyObject* file) {
+  set_models_beside(path_from(file, "models"));
+  return none();
+}
+
 // The memory, type and shape of the factors, which rotary._memory.view takes. layer: may be None.
 Ref make_query_scale(PyObject* source, PyObject* positions, PyObject* layer, PyObject* pairing) {
   const Model model = model_of(source, or_null(pairing));
@@ -219,8 +230,9 @@ Ref study(PyObject* source, PyObject* dict) {
 }  // namespace
 
 std::vector<PyMethodDef> tools_methods() {
-  return {method<read_model>("_model"),   method<make_query_scale>("_query_scale"), method<ask>("_ask"),
-          method<plan_longer>("_extend"), method<convert_checkpoint>("_convert"),   method<study>("_accuracy")};
+  return {method<read_model>("_model"),      method<make_query_scale>("_query_scale"), method<ask>("_ask"),
+          method<plan_longer>("_extend"),    method<convert_checkpoint>("_convert"),   method<study>("_accuracy"),
+          method<set_models>("_use_models"), method<set_own_models>("_own_models")};
 }
 
 }  // namespace rotary::python

@@ -2,7 +2,10 @@
 
 import copy
 import json
+import pathlib
 import pickle
+import shutil
+import tempfile
 import unittest
 
 import rotary
@@ -31,6 +34,47 @@ class Pretrained:
 
 class Model:
     config = Pretrained()
+
+
+class Models(unittest.TestCase):
+    """A sheet of models in place of the package's."""
+
+    def test_rows_of_ones_own(self):
+        mine = {"model_type": "my_model", "hidden_size": 64, "num_attention_heads": 4, "num_hidden_layers": 2}
+        sheet = {"schema": 1, "data": "mine-1", "extends": True,
+                 "models": {"my_model": {"pairing": "interleaved", "base": 5000}}}
+        with tempfile.TemporaryDirectory() as folder:
+            good, bad = pathlib.Path(folder, "good.json"), pathlib.Path(folder, "bad.json")
+            good.write_text(json.dumps(sheet))
+            sheet["models"]["my_model"]["base"] = "5000"
+            bad.write_text(json.dumps(sheet))
+            own = rotary.use_models(None)
+            self.addCleanup(rotary.use_models, None)
+            refused(self, "MODEL_TYPE", lambda: rotary.config(mine))
+            self.assertEqual(rotary.use_models(good), own + "+mine-1")
+            self.assertEqual((rotary.config(mine)[0].base, rotary.config(mine)[0].pairing), (5000, "interleaved"))
+            self.assertEqual(
+                refused(self, "FORMAT", lambda: rotary.use_models(str(bad))),
+                f'[models] {bad}: models.my_model.base must be a number above 0, up to 1e15 but got "5000"',
+            )
+            self.assertEqual(rotary.config(mine)[0].base, 5000)
+            code = f"import rotary; print(rotary.config({mine})[0].base)"
+            self.assertEqual(run_python("-c", code, ROTARY_MODELS=str(good)), "5000.0\n")
+        rotary.use_models(None)
+        refused(self, "MODEL_TYPE", lambda: rotary.config(mine))
+
+    def test_the_package_carries_the_sheet_as_a_file(self):
+        """Another sheet in the package's folder is a data release: the code stays."""
+        package = pathlib.Path(rotary.__file__).parent
+        with tempfile.TemporaryDirectory() as folder:
+            shutil.copytree(package, pathlib.Path(folder, "rotary"), ignore=shutil.ignore_patterns("__pycache__"))
+            path = pathlib.Path(folder, "rotary", "models.json")
+            sheet = json.loads((CONFIGS.parents[2] / "models/models.json").read_text())
+            sheet["data"], sheet["models"]["my_model"] = "2027.1.1", {"base": 5000}
+            path.write_text(json.dumps(sheet))
+            code = "import rotary; print(rotary.use_models(None), rotary.__file__)"
+            printed = run_python("-c", code, PYTHONPATH=folder)
+            self.assertEqual(printed.split(), ["2027.1.1", str(path.with_name("__init__.py"))])
 
 
 class Config(unittest.TestCase):

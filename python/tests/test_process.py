@@ -106,7 +106,7 @@ print(resident() - before)
 
 
 NAMES = {"Error", "Rope", "Table", "check", "config", "frequencies", "from_doubled", "from_rows", "patch", "rotate",
-         "rotate_", "rotate_qk", "rotate_qk_", "set_num_threads"}  # fmt: skip
+         "rotate_", "rotate_qk", "rotate_qk_", "set_num_threads", "use_models"}  # fmt: skip
 MODULES = {"cpu", "makers", "positions", "scalings", "tools"}
 
 
@@ -140,7 +140,7 @@ class Process(unittest.TestCase):
             run_python("-c", code)
 
     def test_names(self):
-        """Fifteen names and eight modules; the types of every function can be read, and help() is short."""
+        """Sixteen names and eight modules; the types of every function can be read, and help() is short."""
         late = {"RotaryEmbedding": "torch", "jax": "jax", "torch": "torch"}
         there = {name for name, needed in late.items() if importlib.util.find_spec(needed)}
         self.assertEqual({name for name in dir(rotary) if name[:2] != "__"} - {*late} | there, NAMES | MODULES | there)

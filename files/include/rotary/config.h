@@ -173,6 +173,25 @@ struct ConfigOptions {
 ROTARY_API Model read_config(const std::filesystem::path& path, const ConfigOptions& = {});
 ROTARY_API Model parse_config(std::string_view json, const ConfigOptions& = {});
 
+// ---- the sheet of models -------------------------------------------------------------------------
+
+// The sheet of models, files/models/models.json, holds the facts of each model_type that its files leave out. It is
+// built in. A newer file, or one with rows of one's own (docs/models.md), may take its place: that of use_models() or,
+// without it, the one that the environment's ROTARY_MODELS names.
+struct ModelData {
+  std::string version;              // "2026.11.2"
+  std::filesystem::path file = {};  // empty for the sheet built in
+};
+ROTARY_API ModelData model_data();
+// Reads a sheet and checks every row; then all threads read models by it. A reading that has begun ends with the sheet
+// that it began with, so any thread may call this at any time; a sheet, about 1 MB, is never freed. After an error the
+// earlier sheet stays in use. Throws FILE, JSON, FORMAT; so do, of a bad file in ROTARY_MODELS, the functions above.
+ROTARY_API void use_models(const std::filesystem::path& file);
+ROTARY_API void use_own_models();  // ends the use of that file
+// For a program or a package that carries the sheet as a file: where the file exists, it is read in place of the one
+// built in. To be called before the first reading.
+ROTARY_API void set_models_beside(const std::filesystem::path& file);
+
 // ---- queries multiplied by their position --------------------------------------------------------
 
 // The query scale of a layer of a part; its form is none if the queries are not scaled. Throws ROPE if no layer is

@@ -21,6 +21,10 @@ enum {
   ROTARY_ROPE = 17            /* a model has no such rope */
 };
 
+/* Reads every later model by a newer sheet of models, rotary/config.h: use_models(); null: by the one built in or named
+ * by the environment's ROTARY_MODELS. After an error the earlier sheet stays in use. FILE, FORMAT, JSON. */
+ROTARY_C_API rotary_status rotary_use_models(const char* path);
+
 typedef struct rotary_model rotary_model;
 /* Reads config.json of Hugging Face, params.json of Mistral and Meta, or a GGUF file; path, UTF-8, is the file or the
  * folder of a JSON file. pairing is used if the model_type is unknown, and overrides it if it is known; 0: not given.
