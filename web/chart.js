@@ -104,7 +104,8 @@ function markNodes(mark, across, up, width) {
 function legend(entries) {
   const stroke = ({ series, dashed }) =>
     drawn('path', { class: `line series-${series}`, d: 'M1 6H25', 'stroke-dasharray': dashed ? '6 4' : null });
-  const point = ({ series, kind }) => drawn('circle', { class: `point kind-${kind} series-${series}`, cx: 13, cy: 6, r: 4 });
+  const point = ({ series, kind }) =>
+    drawn('circle', { class: `point kind-${kind} series-${series}`, cx: 13, cy: 6, r: 4 });
   const sample = entry => drawn('svg', { width: 26, height: 12, 'aria-hidden': 'true' },
     entry.kind === undefined ? stroke(entry) : point(entry));
   return element('ul', { class: 'legend' }, ...entries.map(entry => element('li', {}, sample(entry), ' ', entry.name)));
@@ -135,7 +136,8 @@ class Clocks {
     this.clocks = Array.from({ length: pairs }, (_, pair) => {
       const lines = Array.from({ length: hands }, (_, i) => drawn('line', { class: `hand-${i}`, x1: 20, y1: 20 }));
       const face = drawn('circle', { class: 'face', cx: 20, cy: 20, r: 18 });
-      const button = element('button', { type: 'button', 'aria-label': `pair ${pair}`, onclick: () => this.chosen(pair) },
+      const chosen = () => this.chosen(pair);
+      const button = element('button', { type: 'button', 'aria-label': `pair ${pair}`, onclick: chosen },
         drawn('svg', { viewBox: '0 0 40 40', 'aria-hidden': 'true' }, face, ...lines), String(pair));
       return { button, lines };
     });

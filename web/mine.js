@@ -87,7 +87,7 @@ const signs = { equal: '\u2713', differs: '\u2260', undecided: '?' };
 function verdictParts(answer) {
   const { worst, first, diagnosis } = answer;
   const place = first && Object.entries(first).filter(([, at]) => at !== null).map(([what, at]) => `${what} ${at}`);
-  const rows = [['largest difference', rounded(answer.max_error)], ['largest that is allowed', rounded(answer.tolerance)]];
+  const rows = [['largest difference', rounded(answer.max_error)], ['largest allowed', rounded(answer.tolerance)]];
   if (first) {
     rows.push(['the worst that is off', `${rounded(worst.error)}, where ${rounded(worst.allowed)} is allowed`],
               ['the first that is off', place.join(', ')]);
@@ -192,7 +192,7 @@ function wrongPicture({ rows, heads, values }, { tensor, tolerance }) {
   context.putImageData(image, 0, 0);
   canvas.style.height = `${Math.min(22 * heads, 320)}px`;
   const said = `${off} of ${values.length} heads of tokens of ${tensor || 'the tensor'} differ by more than ` +
-    `${rounded(tolerance)}, by up to ${rounded(most)}. Tokens to the right, heads downwards; the darker, the further off.`;
+    `${rounded(tolerance)}, by up to ${rounded(most)}. Tokens to the right, heads downwards; the stronger, the worse.`;
   canvas.setAttribute('aria-label', said);
   return [element('h3', {}, 'Where it differs'), figure(said, canvas)];
 }

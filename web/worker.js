@@ -1,6 +1,6 @@
 // The program in a worker. It is sent {module} first, then questions {id, words, files}, and answers each with
-// {id, answer}, or {id, broken} where the program has stopped. An answer is {status, output, error, files, memory}: files
-// has what the command has written, as Uint8Array.
+// {id, answer}, or {id, broken} where the program has stopped. An answer is {status, output, error, files, memory};
+// files has what the command has written, as Uint8Array.
 let ready;
 
 async function start(module) {

@@ -97,7 +97,7 @@ class Page:
         path.write_bytes(base64.b64decode(answer["data"]))
 
     def messages(self):
-        """What the console has said since the last call."""
+        """The console's messages since the last call."""
         return [entry["message"] for entry in self.driver.get_log("browser")]
 
     def requests(self):
