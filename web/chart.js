@@ -117,6 +117,12 @@ class Clocks {
     this.place = place;
     this.chosen = chosen;
     this.clocks = [];
+    place.addEventListener('keydown', event => {  // one clock takes the focus, and arrows lead to the others
+      const at = this.clocks.findIndex(one => one.button === event.target);
+      const next = at + { ArrowRight: 1, ArrowLeft: -1 }[event.key];
+      this.clocks[next]?.button.focus();
+      if (this.clocks[next]) chosen(next);
+    });
   }
   // hands: [{cos, sin}, ...], one for each hand, of equal lengths. picked: the number of the pair that is shown large.
   show(hands, picked) {
@@ -124,6 +130,7 @@ class Clocks {
     if (this.clocks.length !== pairs) this.#build(pairs, hands.length);
     this.clocks.forEach(({ button, lines }, pair) => {
       button.setAttribute('aria-pressed', String(pair === picked));
+      button.tabIndex = pair === picked ? 0 : -1;
       lines.forEach((line, i) => {
         const cos = hands[i].cos[pair], sin = hands[i].sin[pair];
         const length = Math.hypot(cos, sin) || 1;  // the attention factor, which is in both

@@ -37,7 +37,8 @@ function takeTensors(files) {
 // q and k in the shape of the model, rotated with one mistake: without its scaling, else with base 10000.
 async function tryExample() {
   try {
-    const { word, files } = await chosenModel(), { ropes } = await ask(['inspect', word], files), [rope] = ropes;
+    const { word, files } = await chosenModel(), { ropes: [rope] } = await ask(['inspect', word], files);
+    if (!rope) throw new Error(`${word} has no rope`);
     const tokens = 64, heads = rope.kv_heads, size = tokens * heads * rope.head_dim, values = new Float32Array(size);
     let drawn = 1;
     values.forEach((_, i) => { drawn = drawn * 48271 % 2147483647; values[i] = drawn / 1073741824 - 1; });

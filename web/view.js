@@ -65,8 +65,7 @@ function failure(error) {
 
 function copyButton(label, text) {
   const button = element('button', { type: 'button', class: 'small', onclick: async () => {
-    await navigator.clipboard.writeText(text());
-    button.textContent = 'Copied';
+    button.textContent = await navigator.clipboard.writeText(text()).then(() => 'Copied', () => 'The browser refused');
     setTimeout(() => { button.textContent = label; }, 1500);
   } }, label);
   return button;

@@ -258,6 +258,21 @@ def test_gguf_is_read_from_its_header(page):
     assert "header" in page.text("#no-text")
 
 
+def test_dropped_files(page):
+    page.open("model")
+    drop = """const data = new DataTransfer();
+        for (const [name, text] of arguments[0]) data.items.add(new File([text], name));
+        document.dispatchEvent(new DragEvent('drop', { dataTransfer: data, cancelable: true }));"""
+    files = [[f"{name}.json", (CONFIGS / f"{name}.json").read_text()] for name in ("gpt-neox-20b", "falcon-7b")]
+    page.js(drop, files)
+    page.wait("return document.querySelector('tr.differs') !== null")
+    shown = page.text("#model-answer")
+    assert "gpt_neox" in shown and "falcon" in shown
+    page.wait("return location.hash.includes('beside=')")
+    page.open(page.js("return location.hash.slice(1)"))
+    equal(page.text("#model-answer"), shown)
+
+
 def test_two_models_side_by_side(page):
     page.go("model?beside=qwen3-8b")
     shown = page.js("return [...document.querySelectorAll('tr.differs th')].map(one => one.firstChild.textContent)")
@@ -297,6 +312,11 @@ def test_keyboard(page):
     page.press(Keys.ARROW_RIGHT)
     page.settle()
     equal(page.js("return document.getElementById('distance').value"), "2")
+    page.go("turns?of=0&vectors=equal")
+    page.js("document.querySelector('#clocks [aria-pressed=true]').focus()")
+    page.press(Keys.ARROW_RIGHT)
+    page.settle()
+    equal(page.text("#pair-title"), "Pair 1, three ways")
 
 
 def test_axe_finds_nothing(page):
