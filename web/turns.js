@@ -183,6 +183,7 @@ async function showScore(rope, key, query) {
 function scoreSentence(distance, right, wrong) {
   const score = (id, { here }) => element('strong', { id }, here.toFixed(6));
   const said = element('p', {}, `At distance ${grouped(distance)} the score is `, score('score-here', right));
+  if (!wrong) said.append('.');
   if (!wrong) return said;
   const off = Math.max(...right.scores.map((one, i) => Math.abs(one - wrong.scores[i])));
   said.append('; with the mistakes ', score('score-wrong', wrong),

@@ -350,6 +350,7 @@ def test_silent(page):
 
 
 def make_shots(page, target):
+    from PIL import Image  # which the tests do not need
     target.mkdir(parents=True, exist_ok=True)
     states = {"model": "model", "two": "model?beside=qwen3-8b", "turns": "turns", "scaling": "turns?" + query(
         chapter=11, of=0, vectors="equal", distance=16384, reach=131072, wrong="scaling"), "longer": "longer",
@@ -364,6 +365,13 @@ def make_shots(page, target):
                     page.driver.find_element("id", "example").click()
                     page.wait("return document.querySelector('#mine-answer canvas') !== null")
                 page.shot(target / f"{name}-{width}{'-dark' if dark else ''}.png")
+    page.resize(1120, 1500)
+    page.dark(False)
+    for name, state, height in (("model", "model", 1010), ("turns", "scaling", 1150)):  # docs/pictures
+        page.go(states[state])
+        path = target / f"explorer-{name}.png"
+        page.shot(path, height, 0.75)
+        Image.open(path).quantize(256).save(path, optimize=True)
 
 
 def main():
