@@ -1,18 +1,10 @@
 // Panel 4, is mine right? `rotary check` of two files, in an instance of its own that can be stopped.
 
-panels.set('mine', { show: showMine });
-const asked = { 'mine-positions': '--positions', 'mine-layer': '--layer' };  // fields, whose ids are keys of the state
-for (const id of Object.keys(asked)) byId(id).onchange = event => change({ [id]: event.target.value.trim() });
-
-async function showMine() {
-  showModelSelects();
-  for (const id of Object.keys(asked)) byId(id).value = state[id] ?? '';
-}
+panels.set('mine', { show: showModelSelects });
 
 let stopping = null;  // the AbortController of the check that runs
 
-byId('mine-form').onsubmit = event => {
-  event.preventDefault();
+byId('mine-form').onsubmit = () => {
   const before = byId('before').files[0], after = byId('after').files[0];
   if (!before || !after) {
     byId('mine-answer').replaceChildren(failure(new Error('choose both files, before and after the rotation')));
@@ -39,10 +31,8 @@ async function tryExample() {
   try {
     const { word, files } = await chosenModel(), { ropes: [rope] } = await ask(['inspect', word], files);
     if (!rope) throw new Error(`${word} has no rope`);
-    const tokens = 64, heads = rope.kv_heads, size = tokens * heads * rope.head_dim, values = new Float32Array(size);
-    let drawn = 1;
-    values.forEach((_, i) => { drawn = drawn * 48271 % 2147483647; values[i] = drawn / 1073741824 - 1; });
-    const before = npyOf(values, [tokens, heads, rope.head_dim]);
+    const shape = [64, rope.kv_heads, rope.head_dim];
+    const before = npyOf(drawnNumbers(shape[0] * shape[1] * shape[2]), shape);
     const mistake = rope.scaling === 'default' ? ['--base', rope.base === 10000 ? '500000' : '10000']
                                                : ['--scaling', 'none'];
     const made = await ask(['apply', word, '--rope', '0', ...mistake, '--layout', 'thd', '--input', 'q.npy',
@@ -68,7 +58,7 @@ async function check(before, after) {
     const { word, files } = await chosenModel();
     const names = { before: 'before/' + before.name, after: 'after/' + after.name };
     const all = { ...files, [names.before]: before, [names.after]: after };
-    const options = Object.entries(asked).flatMap(([id, option]) => (state[id] ? [option, state[id]] : []));
+    const options = ['positions', 'layer'].flatMap(key => (state[key] ? ['--' + key, state[key]] : []));
     const answer = await ask(['check', word, '--before', names.before, '--after', names.after, ...options], all,
       { alone: true, signal: stop.signal });
     byId('mine-answer').replaceChildren(...verdictParts(answer));

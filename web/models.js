@@ -18,8 +18,12 @@ async function pack(name, text) {
 }
 async function unpack(value) {
   const [name, base64] = value.slice(1).split('/');
-  const packed = Uint8Array.from(atob(base64.replaceAll('-', '+').replaceAll('_', '/')), one => one.charCodeAt(0));
-  return { name, text: new TextDecoder().decode(await through(packed, new DecompressionStream('deflate-raw'))) };
+  try {
+    const packed = Uint8Array.from(atob(base64.replaceAll('-', '+').replaceAll('_', '/')), one => one.charCodeAt(0));
+    return { name, text: new TextDecoder().decode(await through(packed, new DecompressionStream('deflate-raw'))) };
+  } catch {
+    throw new Error(`the text of ${name} is broken in this link`);
+  }
 }
 
 // {name, data, text, source} of a value of state.model; text is null of a file that is no text (a GGUF).

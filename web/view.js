@@ -125,7 +125,16 @@ function change(changes) {
   showPanel();
 }
 
+// Fields with data-state hold a value of the state; one that is being typed in is left alone.
+function showFields() {
+  for (const field of document.querySelectorAll('[data-state]')) {
+    const value = state[field.dataset.state], typed = field === document.activeElement && field.tagName !== 'SELECT';
+    if (value !== undefined && !typed) field.value = value;
+  }
+}
+
 async function showPanel() {
+  showFields();
   const section = byId('panel-' + state.panel);
   for (const one of document.querySelectorAll('main > section')) one.hidden = one !== section;
   for (const link of document.querySelectorAll('nav a')) {

@@ -289,7 +289,9 @@ def test_an_error_points_to_its_line(page):
 def test_the_address_is_the_state(page):
     page.go("turns?chapter=7&of=0&model=gpt-j-6b&key=50&distance=7&wrong=offset&vectors=equal")
     score = page.text("#score-here")
-    page.js("const one = document.getElementById('distance'); one.value = '9'; one.dispatchEvent(new Event('change'))")
+    page.js("""const one = document.getElementById('distance');
+        one.value = '9';
+        one.dispatchEvent(new Event('change', { bubbles: true }));""")
     page.wait("return location.hash.includes('distance=9')")
     page.settle()
     other = page.text("#score-here")
