@@ -47,7 +47,9 @@ async function tryExample() {
 async function check(before, after) {
   const began = performance.now(), size = Math.round((before.size + after.size) / 1e5) / 10;
   const seconds = () => (performance.now() - began) / 1000;
-  const say = () => { byId('mine-state').textContent = `checking ${size} MB, ${Math.round(seconds())} s`; };
+  let step = 'reading';
+  const say = () => { byId('mine-state').textContent = `${size} MB, ${step}, ${Math.round(seconds())} s`; };
+  const told = text => { step = text.trim() || step; };  // the line of progress is "steps of check: 3 of 8, 37 %"
   const timer = setInterval(say, 1000);
   stopping?.abort(new Error('another check was started'));
   const stop = stopping = new AbortController();
@@ -60,7 +62,7 @@ async function check(before, after) {
     const all = { ...files, [names.before]: before, [names.after]: after };
     const options = ['positions', 'layer'].flatMap(key => (state[key] ? ['--' + key, state[key]] : []));
     const answer = await ask(['check', word, '--before', names.before, '--after', names.after, ...options], all,
-      { alone: true, signal: stop.signal });
+      { alone: true, signal: stop.signal, told });
     byId('mine-answer').replaceChildren(...verdictParts(answer));
     byId('mine-state').textContent = `${size} MB checked in ${rounded(seconds(), 2)} s`;
     if (answer.verdict === 'differs') await showWrong(word, all, names, options, answer, stop.signal);
