@@ -41,12 +41,12 @@ std::filesystem::path find_page(const std::filesystem::path& given) {
        " but is not there: scripts/web.sh DIR of a checkout builds it, and --page names it");
 }
 
-// What the page calls a model: the folder of a config.json, else the file, without its ending.
+// The page's name of a model: the folder of a config.json, else the file without .json.
 std::string name_of(const std::string& config) {
   const std::filesystem::path path = files::path_of(config);
   const bool usual = path.filename() == "config.json" || path.filename() == "params.json";
   std::filesystem::path named = (usual ? path.parent_path() : path).lexically_normal();
-  if (!named.has_filename()) named = named.parent_path();  // of a path that ends in a slash
+  if (!named.has_filename()) named = named.parent_path();  // the path ended in a slash
   if (named.extension() == ".json") named.replace_extension();
   const std::string name = files::path_text(named.filename());
   return name.empty() || name == "." ? "config" : name;

@@ -104,7 +104,8 @@ function markNodes(mark, across, up, width) {
 function legend(entries) {
   const stroke = ({ series, dashed }) =>
     drawn('path', { class: `line series-${series}`, d: 'M1 6H25', 'stroke-dasharray': dashed ? '6 4' : null });
-  const point = ({ series, kind }) => drawn('circle', { class: `point kind-${kind} series-${series}`, cx: 13, cy: 6, r: 4 });
+  const point = ({ series, kind }) =>
+    drawn('circle', { class: `point kind-${kind} series-${series}`, cx: 13, cy: 6, r: 4 });
   const sample = entry => drawn('svg', { width: 26, height: 12, 'aria-hidden': 'true' },
     entry.kind === undefined ? stroke(entry) : point(entry));
   return element('ul', { class: 'legend' }, ...entries.map(entry => element('li', {}, sample(entry), ' ', entry.name)));
@@ -116,6 +117,12 @@ class Clocks {
     this.place = place;
     this.chosen = chosen;
     this.clocks = [];
+    place.addEventListener('keydown', event => {  // one clock takes the focus, and arrows lead to the others
+      const at = this.clocks.findIndex(one => one.button === event.target);
+      const next = at + { ArrowRight: 1, ArrowLeft: -1 }[event.key];
+      this.clocks[next]?.button.focus();
+      if (this.clocks[next]) chosen(next);
+    });
   }
   // hands: [{cos, sin}, ...], one for each hand, of equal lengths. picked: the number of the pair that is shown large.
   show(hands, picked) {
@@ -123,6 +130,7 @@ class Clocks {
     if (this.clocks.length !== pairs) this.#build(pairs, hands.length);
     this.clocks.forEach(({ button, lines }, pair) => {
       button.setAttribute('aria-pressed', String(pair === picked));
+      button.tabIndex = pair === picked ? 0 : -1;
       lines.forEach((line, i) => {
         const cos = hands[i].cos[pair], sin = hands[i].sin[pair];
         const length = Math.hypot(cos, sin) || 1;  // the attention factor, which is in both
@@ -135,7 +143,8 @@ class Clocks {
     this.clocks = Array.from({ length: pairs }, (_, pair) => {
       const lines = Array.from({ length: hands }, (_, i) => drawn('line', { class: `hand-${i}`, x1: 20, y1: 20 }));
       const face = drawn('circle', { class: 'face', cx: 20, cy: 20, r: 18 });
-      const button = element('button', { type: 'button', 'aria-label': `pair ${pair}`, onclick: () => this.chosen(pair) },
+      const chosen = () => this.chosen(pair);
+      const button = element('button', { type: 'button', 'aria-label': `pair ${pair}`, onclick: chosen },
         drawn('svg', { viewBox: '0 0 40 40', 'aria-hidden': 'true' }, face, ...lines), String(pair));
       return { button, lines };
     });

@@ -64,8 +64,7 @@ function showLineFiles() {
   if (lineFiles.size === 0) byId('line-made').append(element('li', { class: 'quiet' }, 'none yet'));
 }
 
-byId('line-form').onsubmit = event => {
-  event.preventDefault();
+byId('line-form').onsubmit = () => {
   const words = byId('words').value.trim();
   if (words === state.words) runLine(words);
   else change({ words });

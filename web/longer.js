@@ -12,9 +12,12 @@ async function showLonger() {
     const model = await chosenModel(), trained = await trainedLength(model);
     const context = Number(state.context || 4 * trained);
     const plan = await ask(['extend', model.word, '--length', String(context)], model.files);
-    const possible = plan.methods.filter(one => !one.refused);
-    const method = possible.some(one => one.method === state.method) ? state.method
-      : possible.some(one => one.method === plan.recommended) ? plan.recommended : possible[0].method;
+    const possible = plan.methods.filter(one => !one.refused).map(one => one.method);
+    const method = [state.method, plan.recommended, possible[0]].find(one => possible.includes(one));
+    if (!method) {
+      byId('longer-answer').replaceChildren(...longerSentences(plan), scrolling('methods', methodsTable(plan, {})));
+      return;
+    }
     const factor = state.factor ? ['--factor', state.factor] : [];
     const words = ['extend', model.word, '--length', context, '--scaling', method, ...factor, '--output', 'out'];
     const { methods: [chosen], files } = await ask(words, model.files);
@@ -28,7 +31,7 @@ async function showLonger() {
 
 async function trainedLength({ word, files }) {
   const { ropes } = await ask(['inspect', word], files);
-  return ropes[0]?.trained_length || ropes[0]?.context || 4096;
+  return ropes[0]?.trained_length || ropes[0]?.context || 32768;  // a guess where the file states no length
 }
 
 function showLongerControls(plan, context, method, chosen) {
@@ -111,9 +114,5 @@ function longerPairs(chosen) {
   return table('The pairs', heads, rows, heads.filter(head => head !== 'effect'));
 }
 
-byId('context').onchange = event => change({ context: event.target.value.trim() });
-byId('factor').onchange = event => change({ factor: event.target.value.trim() });
 byId('factor-slider').oninput = event => change({ factor: String(factorOfStep(Number(event.target.value))) });
 byId('factor-auto').onclick = () => change({ factor: '' });
-byId('method').onchange = event => change({ method: event.target.value });
-byId('longer-controls').onsubmit = event => event.preventDefault();

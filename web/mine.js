@@ -1,18 +1,10 @@
 // Panel 4, is mine right? `rotary check` of two files, in an instance of its own that can be stopped.
 
-panels.set('mine', { show: showMine });
-const asked = { 'mine-positions': '--positions', 'mine-layer': '--layer' };  // fields, whose ids are keys of the state
-for (const id of Object.keys(asked)) byId(id).onchange = event => change({ [id]: event.target.value.trim() });
-
-async function showMine() {
-  showModelSelects();
-  for (const id of Object.keys(asked)) byId(id).value = state[id] ?? '';
-}
+panels.set('mine', { show: showModelSelects });
 
 let stopping = null;  // the AbortController of the check that runs
 
-byId('mine-form').onsubmit = event => {
-  event.preventDefault();
+byId('mine-form').onsubmit = () => {
   const before = byId('before').files[0], after = byId('after').files[0];
   if (!before || !after) {
     byId('mine-answer').replaceChildren(failure(new Error('choose both files, before and after the rotation')));
@@ -37,11 +29,10 @@ function takeTensors(files) {
 // q and k in the shape of the model, rotated with one mistake: without its scaling, else with base 10000.
 async function tryExample() {
   try {
-    const { word, files } = await chosenModel(), { ropes } = await ask(['inspect', word], files), [rope] = ropes;
-    const tokens = 64, heads = rope.kv_heads, size = tokens * heads * rope.head_dim, values = new Float32Array(size);
-    let drawn = 1;
-    values.forEach((_, i) => { drawn = drawn * 48271 % 2147483647; values[i] = drawn / 1073741824 - 1; });
-    const before = npyOf(values, [tokens, heads, rope.head_dim]);
+    const { word, files } = await chosenModel(), { ropes: [rope] } = await ask(['inspect', word], files);
+    if (!rope) throw new Error(`${word} has no rope`);
+    const shape = [64, rope.kv_heads, rope.head_dim];
+    const before = npyOf(drawnNumbers(shape[0] * shape[1] * shape[2]), shape);
     const mistake = rope.scaling === 'default' ? ['--base', rope.base === 10000 ? '500000' : '10000']
                                                : ['--scaling', 'none'];
     const made = await ask(['apply', word, '--rope', '0', ...mistake, '--layout', 'thd', '--input', 'q.npy',
@@ -56,7 +47,9 @@ async function tryExample() {
 async function check(before, after) {
   const began = performance.now(), size = Math.round((before.size + after.size) / 1e5) / 10;
   const seconds = () => (performance.now() - began) / 1000;
-  const say = () => { byId('mine-state').textContent = `checking ${size} MB, ${Math.round(seconds())} s`; };
+  let step = 'reading';
+  const say = () => { byId('mine-state').textContent = `${size} MB, ${step}, ${Math.round(seconds())} s`; };
+  const told = text => { step = text.trim() || step; };  // the line of progress is "steps of check: 3 of 8, 37 %"
   const timer = setInterval(say, 1000);
   stopping?.abort(new Error('another check was started'));
   const stop = stopping = new AbortController();
@@ -67,9 +60,9 @@ async function check(before, after) {
     const { word, files } = await chosenModel();
     const names = { before: 'before/' + before.name, after: 'after/' + after.name };
     const all = { ...files, [names.before]: before, [names.after]: after };
-    const options = Object.entries(asked).flatMap(([id, option]) => (state[id] ? [option, state[id]] : []));
+    const options = ['positions', 'layer'].flatMap(key => (state[key] ? ['--' + key, state[key]] : []));
     const answer = await ask(['check', word, '--before', names.before, '--after', names.after, ...options], all,
-      { alone: true, signal: stop.signal });
+      { alone: true, signal: stop.signal, told });
     byId('mine-answer').replaceChildren(...verdictParts(answer));
     byId('mine-state').textContent = `${size} MB checked in ${rounded(seconds(), 2)} s`;
     if (answer.verdict === 'differs') await showWrong(word, all, names, options, answer, stop.signal);
@@ -87,7 +80,7 @@ const signs = { equal: '\u2713', differs: '\u2260', undecided: '?' };
 function verdictParts(answer) {
   const { worst, first, diagnosis } = answer;
   const place = first && Object.entries(first).filter(([, at]) => at !== null).map(([what, at]) => `${what} ${at}`);
-  const rows = [['largest difference', rounded(answer.max_error)], ['largest that is allowed', rounded(answer.tolerance)]];
+  const rows = [['largest difference', rounded(answer.max_error)], ['largest allowed', rounded(answer.tolerance)]];
   if (first) {
     rows.push(['the worst that is off', `${rounded(worst.error)}, where ${rounded(worst.allowed)} is allowed`],
               ['the first that is off', place.join(', ')]);
@@ -192,7 +185,7 @@ function wrongPicture({ rows, heads, values }, { tensor, tolerance }) {
   context.putImageData(image, 0, 0);
   canvas.style.height = `${Math.min(22 * heads, 320)}px`;
   const said = `${off} of ${values.length} heads of tokens of ${tensor || 'the tensor'} differ by more than ` +
-    `${rounded(tolerance)}, by up to ${rounded(most)}. Tokens to the right, heads downwards; the darker, the further off.`;
+    `${rounded(tolerance)}, by up to ${rounded(most)}. Tokens to the right, heads downwards; the stronger, the worse.`;
   canvas.setAttribute('aria-label', said);
   return [element('h3', {}, 'Where it differs'), figure(said, canvas)];
 }

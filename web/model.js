@@ -192,7 +192,7 @@ function selectLine(line) {
 
 const readTyped = newest(async text => {
   const name = state.model.startsWith('=') ? state.model.slice(1).split('/')[0] : 'config.json';
-  change({ model: await pack(name, text), rope: '' });
+  chooseModel('model', await pack(name, text));
 });
 byId('config').oninput = event => readTyped(event.target.value);
 byId('config').onscroll = () => { byId('line-numbers').scrollTop = byId('config').scrollTop; };

@@ -18,8 +18,12 @@ async function pack(name, text) {
 }
 async function unpack(value) {
   const [name, base64] = value.slice(1).split('/');
-  const packed = Uint8Array.from(atob(base64.replaceAll('-', '+').replaceAll('_', '/')), one => one.charCodeAt(0));
-  return { name, text: new TextDecoder().decode(await through(packed, new DecompressionStream('deflate-raw'))) };
+  try {
+    const packed = Uint8Array.from(atob(base64.replaceAll('-', '+').replaceAll('_', '/')), one => one.charCodeAt(0));
+    return { name, text: new TextDecoder().decode(await through(packed, new DecompressionStream('deflate-raw'))) };
+  } catch {
+    throw new Error(`the text of ${name} is broken in this link`);
+  }
 }
 
 // {name, data, text, source} of a value of state.model; text is null of a file that is no text (a GGUF).
@@ -48,9 +52,14 @@ async function chosenModel() {
 async function takeFile(key, file) {
   const isText = file.size < 1 << 20 && !file.name.endsWith('.gguf');
   const packed = isText ? await pack(file.name.replaceAll('/', '_'), await file.text()) : '';
-  if (isText && packed.length <= packLimit) return change({ [key]: packed, rope: '' });
+  if (isText && packed.length <= packLimit) return chooseModel(key, packed);
   chosenFiles.set(file.name, file);
-  change({ [key]: 'file:' + file.name, rope: '' });
+  chooseModel(key, 'file:' + file.name);
+}
+// A chosen model is also the rope that turns; a vector that was typed for another rope does not fit it.
+function chooseModel(key, value) {
+  const turning = { of: '0', vectors: state.vectors === 'typed' ? 'equal' : state.vectors };
+  change({ [key]: value, ...(key === 'model' ? turning : {}) });
 }
 
 function fillModelSelects() {
@@ -60,7 +69,7 @@ function fillModelSelects() {
     select.append(element('optgroup', { label: 'built in' },
       ...builtIn.map(({ name }) => element('option', { value: name }, name))));
     select.append(element('option', { value: 'own', hidden: true }, ''));
-    select.onchange = () => change({ [key]: select.value, rope: '' });
+    select.onchange = () => chooseModel(key, select.value);
     byId(key + '-file').onchange = event => event.target.files[0] && takeFile(key, event.target.files[0]);
   }
 }

@@ -26,16 +26,17 @@ class Instance {
   constructor() {
     compiled.then(module => this.#worker.postMessage({ module }));
     this.#worker.onmessage = ({ data }) => {
-      const { resolve, reject } = this.#waiting.get(data.id);
+      const { resolve, reject, told } = this.#waiting.get(data.id);
+      if (data.told !== undefined) return told(data.told);
       this.#waiting.delete(data.id);
       if (data.broken) reject(new Error(data.broken));
       else resolve(data.answer);
     };
   }
-  async run(words, files) {
+  async run(words, files, told) {
     await compiled;  // the module is sent first
     return new Promise((resolve, reject) => {
-      this.#waiting.set(++this.#asked, { resolve, reject });
+      this.#waiting.set(++this.#asked, { resolve, reject, told });
       this.#worker.postMessage({ id: this.#asked, words, files });
     });
   }
@@ -49,15 +50,16 @@ const sharedMemoryLimit = 128 << 20;  // an instance never gives memory back
 let shared = new Instance();
 
 // Runs one command. words: as in ["inspect", "config.json", "--json"]; files: names to strings, Uint8Arrays or Files.
-// alone: in an instance of its own, whose memory is given back; signal: an AbortSignal that stops it, for `alone`.
-async function run(words, files = {}, { alone = false, signal } = {}) {
+// alone: in an instance of its own, whose memory is given back; signal: an AbortSignal that stops it, for `alone`;
+// told: called with text on standard error as it comes.
+async function run(words, files = {}, { alone = false, signal, told = () => {} } = {}) {
   const encoder = new TextEncoder();
   const given = Object.fromEntries(Object.entries(files).map(([name, data]) =>
     [name.replace(/^(\.?\/)+/, ''), typeof data === 'string' ? encoder.encode(data) : data]));
   const instance = alone ? new Instance() : shared;
   signal?.addEventListener('abort', () => instance.end(signal.reason));
   try {
-    const answer = await instance.run(words.map(String), given);
+    const answer = await instance.run(words.map(String), given, told);
     if (!alone && answer.memory > sharedMemoryLimit) replaceShared(instance);
     return answer;
   } catch (error) {

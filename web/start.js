@@ -3,7 +3,10 @@
 Object.assign(defaults, { model: builtIn[0].name, beside: '', words: '' }, turnsDefaults);
 
 fillModelSelects();
-byId('model-bar').onsubmit = event => event.preventDefault();
+document.addEventListener('submit', event => event.preventDefault());
+document.addEventListener('change', ({ target }) => {
+  if (target.dataset.state) change({ [target.dataset.state]: target.value.trim() });
+});
 window.onhashchange = () => {
   readAddress();
   showPanel();

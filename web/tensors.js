@@ -10,6 +10,12 @@ function tensorsOf(file) {
     [name, { dtype, shape, bytes: file.subarray(begin + from, begin + to) }]));
 }
 
+// Numbers from -1 to 1 that are the same everywhere: a small generator of Lehmer.
+function drawnNumbers(count, seed = 1) {
+  let drawn = seed;
+  return Float32Array.from({ length: count }, () => (drawn = drawn * 48271 % 2147483647) / 1073741824 - 1);
+}
+
 const floats = bytes => new Float32Array(bytes.slice().buffer);
 
 // An .npy of float32, and the numbers of one.

@@ -102,11 +102,8 @@ function vectorOf(rope, kind, typed) {
       throw new Error(`q and k must have ${size} numbers but got "${typed}"`);
     return Float32Array.from(numbers);
   }
-  let drawn = kind === 'k' ? 7 : 1;  // a small generator of Lehmer: the same numbers everywhere
-  for (let i = rope.first; i < rope.first + rope.rotary_dim; ++i) {
-    drawn = drawn * 48271 % 2147483647;
-    values[i] = kind === 'equal' ? 1 : drawn / 1073741824 - 1;
-  }
+  const block = kind === 'equal' ? Array(rope.rotary_dim).fill(1) : drawnNumbers(rope.rotary_dim, kind === 'k' ? 7 : 1);
+  values.set(block, rope.first);
   const length = Math.hypot(...values);
   return values.map(value => value / length);
 }
@@ -183,7 +180,7 @@ async function showScore(rope, key, query) {
 function scoreSentence(distance, right, wrong) {
   const score = (id, { here }) => element('strong', { id }, here.toFixed(6));
   const said = element('p', {}, `At distance ${grouped(distance)} the score is `, score('score-here', right));
-  if (!wrong) return said;
+  if (!wrong) return filled(said, {}, ['.']);
   const off = Math.max(...right.scores.map((one, i) => Math.abs(one - wrong.scores[i])));
   said.append('; with the mistakes ', score('score-wrong', wrong),
     `. In this picture they differ by up to ${rounded(off, 3)}.`);
@@ -196,15 +193,9 @@ function scoreSentence(distance, right, wrong) {
 const positionOfStep = step => (step <= 100 ? step : Math.round(10 ** (2 + (step - 100) / 125)));
 const stepOfPosition = position => (position <= 100 ? position : Math.round(100 + 125 * (Math.log10(position) - 2)));
 
-const typedFields = { 'turns-base': 'base', 'turns-dim': 'dim', 'pair-a': 'a', 'pair-b': 'b', 'typed-q': 'q',
-  'typed-k': 'k', 'key-position': 'key', distance: 'distance' };
-const selects = { 'turns-of': 'of', 'turns-pairing': 'pairing', vectors: 'vectors', reach: 'reach' };
 const sliders = { 'key-slider': 'key', 'distance-slider': 'distance' };
 
 function showTurnsControls() {
-  for (const [id, key] of [...Object.entries(typedFields), ...Object.entries(selects)]) {
-    if (document.activeElement !== byId(id) || byId(id).tagName === 'SELECT') byId(id).value = state[key];
-  }
   for (const [id, key] of Object.entries(sliders)) {
     if (document.activeElement !== byId(id)) byId(id).value = stepOfPosition(Number(state[key]));
     byId(id).setAttribute('aria-valuetext', state[key]);
@@ -215,14 +206,10 @@ function showTurnsControls() {
 }
 
 function wireTurns() {
-  for (const [id, key] of [...Object.entries(typedFields), ...Object.entries(selects)])
-    byId(id).onchange = event => change({ [key]: event.target.value.trim() });
-  for (const [id, key] of Object.entries(sliders)) {
+  for (const [id, key] of Object.entries(sliders))
     byId(id).oninput = event => change({ [key]: String(positionOfStep(Number(event.target.value))) });
-  }
   const chosen = () => mistakes.filter(mistake => byId('wrong-' + mistake).checked);
   for (const mistake of mistakes) byId('wrong-' + mistake).onchange = () => change({ wrong: chosen().join(',') });
-  for (const id of ['turns-controls', 'score-controls']) byId(id).onsubmit = event => event.preventDefault();
   let timer = null;
   byId('play').onclick = () => {
     clearInterval(timer);

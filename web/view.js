@@ -65,8 +65,7 @@ function failure(error) {
 
 function copyButton(label, text) {
   const button = element('button', { type: 'button', class: 'small', onclick: async () => {
-    await navigator.clipboard.writeText(text());
-    button.textContent = 'Copied';
+    button.textContent = await navigator.clipboard.writeText(text()).then(() => 'Copied', () => 'The browser refused');
     setTimeout(() => { button.textContent = label; }, 1500);
   } }, label);
   return button;
@@ -126,7 +125,16 @@ function change(changes) {
   showPanel();
 }
 
+// Fields with data-state hold a value of the state; one that is being typed in is left alone.
+function showFields() {
+  for (const field of document.querySelectorAll('[data-state]')) {
+    const value = state[field.dataset.state], typed = field === document.activeElement && field.tagName !== 'SELECT';
+    if (value !== undefined && !typed) field.value = value;
+  }
+}
+
 async function showPanel() {
+  showFields();
   const section = byId('panel-' + state.panel);
   for (const one of document.querySelectorAll('main > section')) one.hidden = one !== section;
   for (const link of document.querySelectorAll('nav a')) {

@@ -1,8 +1,9 @@
 // The part of WASI preview 1 that rotary calls, over files in memory.
 //   files: a Map of names, without a leading slash, to Uint8Array or File. A File is read piece by piece where it lies,
 //   which only a worker can; what the program writes appears as Uint8Array.
+//   told: called with each piece of text on standard error, a terminal, where long commands say how far they are.
 // Returns {imports, bind(memory), output()}; output() is the text since the last call, {1: standard output, 2: errors}.
-function makeWasi(files) {
+function makeWasi(files, told) {
   const BADF = 8, EXIST = 20, INVAL = 28, NOENT = 44, NOSYS = 52;  // errno of WASI
   const FOLDER = 3, REGULAR = 4, CHARACTERS = 2;  // filetype of WASI
   const CREATE = 1, EXCLUSIVE = 4, TRUNCATE = 8;  // oflags of path_open
@@ -91,7 +92,7 @@ function makeWasi(files) {
       if (fd > 2 && !open[fd]) return BADF;
       bytes(at, 24).fill(0);
       view().setUint8(at, fd < 3 ? CHARACTERS : open[fd].folder === undefined ? REGULAR : FOLDER);
-      put64(at + 8, 0x1fffffffn);
+      put64(at + 8, fd === 2 ? 0 : 0x1fffffffn);  // a terminal is what cannot seek
       put64(at + 16, 0x1fffffffn);
       return 0;
     },
@@ -165,6 +166,7 @@ function makeWasi(files) {
         else write(open[fd].name, open[fd].at, bytes(from, size));
         if (fd > 2) open[fd].at += size;
         all += size;
+        if (fd === 2) told(decoder.decode(texts[2].at(-1)));
       }
       put32(done, all);
       return 0;
@@ -194,7 +196,7 @@ function makeWasi(files) {
       const decoder = new TextDecoder();
       return parts.map(part => decoder.decode(part, { stream: true })).join('');
     };
-    const all = { 1: text(texts[1]), 2: text(texts[2]) };
+    const all = { 1: text(texts[1]), 2: text(texts[2]).replace(/[^\n]*\r/g, '') };  // what a terminal would show last
     texts = { 1: [], 2: [] };
     return all;
   }

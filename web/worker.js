@@ -1,10 +1,10 @@
 // The program in a worker. It is sent {module} first, then questions {id, words, files}, and answers each with
-// {id, answer}, or {id, broken} where the program has stopped. An answer is {status, output, error, files, memory}: files
-// has what the command has written, as Uint8Array.
-let ready;
+// {id, told} while it works, then {id, answer}, or {id, broken} where the program has stopped. An answer is {status,
+// output, error, files, memory}; files has what the command has written, as Uint8Array.
+let ready, asked;
 
 async function start(module) {
-  const files = new Map(), wasi = makeWasi(files);
+  const files = new Map(), wasi = makeWasi(files, text => postMessage({ id: asked, told: text }));
   const { exports } = await WebAssembly.instantiate(module, wasi.imports);
   wasi.bind(exports.memory);
   exports._initialize();
@@ -28,6 +28,7 @@ onmessage = async ({ data }) => {
     ready = start(data.module);
     return;
   }
+  asked = data.id;
   try {
     const answer = run(await ready, data.words, data.files);
     postMessage({ id: data.id, answer }, Object.values(answer.files).map(file => file.buffer));

@@ -89,15 +89,16 @@ class Page:
             "width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < 500})
         self.settle()
 
-    def shot(self, path, whole=True):
-        """A picture of the whole page, or of what the window shows."""
+    def shot(self, path, height=None, scale=1):
+        """A picture of the whole page, or of so much of its height."""
         size = self.driver.execute_cdp_cmd("Page.getLayoutMetrics", {})["cssContentSize"]
-        clip = {"clip": {**size, "scale": 1}, "captureBeyondViewport": True} if whole else {}
-        answer = self.driver.execute_cdp_cmd("Page.captureScreenshot", {"format": "png", **clip})
+        clip = {**size, "height": height or size["height"], "scale": scale}
+        answer = self.driver.execute_cdp_cmd("Page.captureScreenshot", {
+            "format": "png", "clip": clip, "captureBeyondViewport": True})
         path.write_bytes(base64.b64decode(answer["data"]))
 
     def messages(self):
-        """What the console has said since the last call."""
+        """The console's messages since the last call."""
         return [entry["message"] for entry in self.driver.get_log("browser")]
 
     def requests(self):
