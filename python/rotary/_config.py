@@ -222,22 +222,17 @@ def _model_rope(state: dict[str, Any]) -> ModelRope:
 
 
 def config(source: Source, *, pairing: Pairing | None = None, weights: str | os.PathLike[str] | None = None) -> Ropes:
-    """Read the ropes of a model from its config.
+    """Read the ropes of a model from its config: a sequence of rotary.tools.ModelRope, with model_type and notes.
 
     Args:
         source: a path (config.json of Hugging Face, params.json of Mistral and Meta, their folder, or a GGUF file), a
-            repository in the Hugging Face cache ("Qwen/Qwen3-8B"), a dict, a transformers.PretrainedConfig, or a str
-            of JSON.
-        pairing: the pairing of a model whose model_type is unknown. It overrides the pairing of a known one.
+            repository in the Hugging Face cache ("Qwen/Qwen3-8B"), a dict, a PretrainedConfig, or a str of JSON.
+        pairing: for an unknown model_type; it overrides that of a known one.
         weights: the checkpoint with learned frequencies: model.safetensors, its index.json, or their folder.
-
-    Returns:
-        A sequence of ModelRope, with model_type and notes.
 
     Raises:
         rotary.Error: FILE, JSON, FORMAT, CONFIG_KEY (a rope key that nothing reads), CONFIG_VALUE, CONFIG_MISSING,
             MODEL_TYPE (unknown, and no pairing given), TENSOR, ROPE.
-        TypeError: source is none of the above.
     """
     path = None if weights is None else os.fspath(weights)
     pairing = None if pairing is None else check_pairing("config", pairing)
@@ -267,15 +262,13 @@ def use_models(path: str | os.PathLike[str] | None = None) -> str:
 def patch(model: Any, *, tables: Literal["model", "exact"] = "model") -> Report:
     """Compare every table of a Hugging Face transformers model with its config, and optionally make it exact.
 
-    Each rotary module is run at positions up to 4093, and its cos and sin must be those of a rope that
-    rotary.config(model.config) reads for that part of the model, within the error of float32 angles. Modules are found
-    by the frequencies that they hold, not by functions, names or versions of transformers.
+    Each module with frequencies is run at positions up to 4093, and its cos and sin must be those of a rope that
+    rotary.config(model.config) reads for that part of the model, within the error of float32 angles.
 
     Args:
         model: a torch.nn.Module with a config, as transformers' from_pretrained returns it.
-        tables: "model" compares the model's own cos and sin, and changes nothing. "exact" makes the rotary modules of
-            this model return rotary's exact rows, in their own dtype, device and form; their buffers are no longer
-            read, so their contents do not matter.
+        tables: "model" changes nothing. "exact" makes the rotary modules return rotary's exact rows, in their own
+            dtype, device and form, whatever is in their buffers.
 
     Returns:
         A report that can be printed and undone by undo(); as a context manager it undoes itself.
@@ -284,7 +277,6 @@ def patch(model: Any, *, tables: Literal["model", "exact"] = "model") -> Report:
         rotary.Error: nothing was changed. ROPE (a table differs from the config's or cannot be compared, or the
             model has no table), TORCH (a table that "exact" cannot replace), DEVICE (a table without memory), VALUE,
             and the codes of rotary.config.
-        TypeError: model is no model of transformers.
     """
     from ._torch import patching
 

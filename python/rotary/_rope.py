@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Required, TypedDict
+from typing import Any, Required, TypedDict, Unpack
 
 from . import _core
 from ._values import _Record, listed, loaded, phases, shaped
@@ -71,63 +71,55 @@ class Rope(_Record):
     """
 
     head_dim: int
-    base: float
+    base: float = 10000.0
     pairing: Pairing
-    rotary_dim: int
-    scaling: Scaling
-    axis: tuple[int, ...]
-    index: tuple[int, ...]
-    exponent_dim: int
-    clockwise: bool
-    inv_freq: tuple[float, ...]
-    multiplier: tuple[float, ...]
-    attention_factor: float | None
-    head_rows: int
-    summed_axes: int
-    phase: tuple[float, ...]
-    xpos: XPos
+    rotary_dim: int = 0
+    scaling: Scaling = Unscaled()
+    axis: tuple[int, ...] = ()
+    index: tuple[int, ...] = ()
+    exponent_dim: int = 0
+    clockwise: bool = False
+    inv_freq: tuple[float, ...] = ()
+    multiplier: tuple[float, ...] = ()
+    attention_factor: float | None = None
+    head_rows: int = 1
+    summed_axes: int = 0
+    phase: tuple[float, ...] = ()
+    xpos: XPos = XPos()
 
-    def __init__(
-        self, *, head_dim: int, base: float = 10000.0, pairing: Pairing, rotary_dim: int = 0,
-        scaling: Scaling | Mapping[str, Any] | None = None, theta: float | None = None, rope_theta: float | None = None,
-        partial_rotary_factor: float | None = None, axis: Sequence[int] = (), index: Sequence[int] = (),
-        exponent_dim: int = 0, clockwise: bool = False, inv_freq: Any = (), multiplier: Iterable[float] = (),
-        attention_factor: float | None = None, head_rows: int = 1, summed_axes: int = 0, phase: Iterable[float] = (),
-        xpos: XPos | None = None,
-    ) -> None:  # fmt: skip
-        pairing = check_pairing("Rope", pairing)
-        base = _the_one("base, theta or rope_theta", base, 10000.0, theta, rope_theta)
-        if isinstance(scaling, Mapping):
-            words = dict(scaling)
-            base = _the_one("base or the scaling's rope_theta", base, 10000.0, words.pop("rope_theta", None))
-            own = words.pop("partial_rotary_factor", None)
-            partial_rotary_factor = own if partial_rotary_factor is None else partial_rotary_factor
-        if partial_rotary_factor is not None:
-            part = int(head_dim * partial_rotary_factor)
-            rotary_dim = _the_one("rotary_dim or partial_rotary_factor", rotary_dim, 0, part)
-        if isinstance(scaling, Mapping):
-            scaling = _read_scaling(words, rotary_dim or head_dim, base)
-        inv_freq, head_rows, summed_axes = shaped("Rope", inv_freq, head_rows, summed_axes)
-        phase, rows = phases("Rope", phase, head_rows)
-        self._set(
-            *(head_dim, base, pairing, rotary_dim or head_dim, Unscaled() if scaling is None else scaling),
-            *(listed(axis), listed(index), exponent_dim, clockwise),
-            *(listed(inv_freq), listed(multiplier), attention_factor, head_rows, summed_axes),
-            *(() if rows > 1 else listed(phase), amplitude(xpos)),
-        )
+    def __init__(self, **words: Unpack[RopeWords]) -> None:
+        given: dict[str, Any] = {**words}
+        scaling = {**given["scaling"]} if isinstance(given.get("scaling"), Mapping) else None
+        own = scaling or {}  # a model card's words stand there or here
+        others = [given.pop("theta", None), given.pop("rope_theta", None), own.pop("rope_theta", None)]
+        part = own.pop("partial_rotary_factor", None)
+        part = given.pop("partial_rotary_factor", part)
+        given = self._filled(given)
+        given["pairing"] = check_pairing("Rope", given["pairing"])
+        given["base"] = _the_one("base, theta or rope_theta", given["base"], self._defaults["base"], *others)
+        head_dim = given["head_dim"]
+        of_part = None if part is None else int(head_dim * part)
+        rotary_dim = _the_one("rotary_dim or partial_rotary_factor", given["rotary_dim"], 0, of_part)
+        given["rotary_dim"] = rotary_dim or head_dim
+        if scaling is not None:
+            given["scaling"] = _read_scaling(scaling, given["rotary_dim"], given["base"])
+        given |= shaped("Rope", given)
+        phase, rows = phases("Rope", given)
+        given |= {name: listed(given[name]) for name in ("axis", "index", "inv_freq", "multiplier")}
+        given |= {"phase": () if rows > 1 else listed(phase), "xpos": amplitude(given["xpos"])}
+        given["scaling"] = given["scaling"] or Unscaled()
+        self._set(*given.values())
         object.__setattr__(self, "_handle", _core._rope(self))
-        words = _read(_core._check_rope(self))
-        self._set(*(words[name] for name in self._fields))
+        read = _read(_core._check_rope(self))
+        self._set(*(read[name] for name in self._names))
         if rows > 1:  # all heads rotate by the one row
             row = tuple(memoryview(_core._frequencies(self, None)[1]).cast("d"))
             again = self.replace(inv_freq=row * rows, multiplier=(), head_rows=rows, phase=phase)
             vars(self).update(vars(again))
 
     def __repr__(self) -> str:
-        plain = {"scaling": Unscaled(), "axis": (), "index": (), "exponent_dim": 0, "clockwise": False}
-        plain |= {"inv_freq": (), "multiplier": (), "attention_factor": None, "rotary_dim": self.head_dim}
-        plain |= {"head_rows": 1, "summed_axes": 0, "phase": (), "xpos": XPos()}
-        shown = [(name, value) for name, value in zip(self._fields, self._values()) if plain.get(name, ...) != value]
+        plain = self._defaults | {"base": None, "rotary_dim": self.head_dim}
+        shown = [(name, value) for name, value in zip(self._names, self._values()) if plain.get(name, ...) != value]
         return f"Rope({', '.join(f'{name}={value!r}' for name, value in shown)})"
 
 
@@ -149,7 +141,7 @@ def _read_scaling(words: dict[str, Any], rotary_dim: int, base: float) -> Scalin
         config["max_position_embeddings"] = words["original_max_position_embeddings"]
     model = loaded(_core._model("Rope", ("text", json.dumps(config)), None, None))
     scaling = _read(model["_ropes"][0]["rope"])["scaling"]
-    needed = [["original_max_position_embeddings"]] if "trained_length" in scaling._fields else []
+    needed = [["original_max_position_embeddings"]] if "trained_length" in scaling._names else []
     needed += [["factor", "attention_factor"]] if scaling.name == "longrope" else []
     for names in needed:  # a whole config has them, or what they follow from
         if not any(name in words for name in names):

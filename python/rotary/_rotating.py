@@ -31,35 +31,30 @@ def rotate(
     """Rotate heads by a table: (a, b) -> (a cos - b sin, b cos + a sin).
 
     The first table.rotary_dim elements of each head rotate, in float32 without fused multiply-add; the others keep
-    their bits. float16 and bfloat16 are rounded once, to nearest even. rotate_qk() lists the supported arrays.
+    their bits. float16 and bfloat16 are rounded once, to nearest even. Autograd, torch.func and torch.compile work,
+    also for the cos and sin of a table that rotary.from_rows or rotary.from_doubled made of tensors.
 
     Args:
-        x: float32, float16 or bfloat16 (torch: float64 too) in the given layout. The elements of a head lie side by
-            side; other strides are free.
-        table: a rotary.Table, or a result of rotary.from_rows or rotary.from_doubled, for the same tokens; its batch
-            is 1 or that of x.
-        layout: the order of the dimensions, b batch, t tokens, h heads, d head_dim last: "bthd", "bhtd", "tbhd",
-            "thd", "htd", "td", "hd", ... No default.
-        out: receives the result. None: a new array of the same kind. torch records no gradient into it.
+        x: float32, float16 or bfloat16 (torch: float64 too) of numpy, torch, JAX (traced: rotary.jax), DLPack or a
+            buffer. The elements of a head lie side by side; other strides are free.
+        table: a rotary.Table, or a result of from_rows() or from_doubled(), for the same tokens.
+        layout: the order of the dimensions, b batch, t tokens, h heads, d head_dim last: "bthd", "thd", "td", ...
+        out: receives the result, without a gradient. None: a new array of the same kind.
         first: the element of each head where the rotated block begins (ropes[0].first of rotary.config).
         direction: "forward", or "backward" for the gradient, the transposed map.
 
-    Returns:
-        out, or a new array of the kind, element type and shape of x.
-
     Raises:
         rotary.Error: SHAPE, DTYPE, ALIAS, DEVICE, VALUE, TORCH (a gradient cannot be recorded into out or in place).
-        TypeError: x is no array, or table is no table.
     """
     given = "rotate", x, table, layout, out, first, direction
-    done = None if _is_traced() else _core.rotate(*given, -1)
+    done = None if _is_traced() else _core.rotate(*given)
     return _torch().rotate(*given) if done is None else done
 
 
 def rotate_(x: _A, table: AnyTable, *, layout: Layout, first: int = 0, direction: Direction = "forward") -> _A:
     """Rotate x in place, and return it. x must be writable; arguments and errors are those of rotate()."""
     given = "rotate_", x, table, layout, x, first, direction
-    done = None if _is_traced() else _core.rotate(*given, -1)
+    done = None if _is_traced() else _core.rotate(*given)
     return _torch().rotate(*given) if done is None else done
 
 
@@ -69,35 +64,15 @@ def rotate_qk(
 ) -> tuple[_Q, _K]:  # fmt: skip
     """Rotate queries and keys in one call.
 
-    q and k may differ in heads, head_dim, strides and element type. These arrays are supported:
-
-        arrays           element types                autograd   compile, export   vmap   result
-        numpy            float32, float16, bfloat16   -          -                 -      numpy
-                         of ml_dtypes
-        torch, CPU       float32, float16, bfloat16   any order  yes               yes    torch
-        torch, CPU       float64                      any order  yes               yes    torch, by torch's own ops
-        torch, others    float32, float16, bfloat16,  any order  yes               yes    torch, by torch's own ops
-        (CUDA, ...)      float64
-        JAX, CPU         float32, float16, bfloat16   -          -                 -      JAX; never in place; traced:
-                                                                                         rotary.jax
-        __dlpack__       float32, float16, bfloat16   -          -                 -      numpy; of bfloat16 only in
-        a buffer         float32, float16             -          -                 -      place or out=
-
-    Autograd covers q, k, and the cos and sin of a table that rotary.from_rows or rotary.from_doubled made of tensors:
-    backward and forward mode, torch.func, checkpoints. A new array has the memory order of q's dimensions.
+    q and k may differ in heads, head_dim, strides and element type. A table with xPos is refused, since keys need the
+    inverse amplitude: rotate q and k by one table each.
 
     Args:
-        q: queries, like x of rotate(): [batch, heads, tokens, head_dim] with layout="bhtd".
-        k: keys, in the same layout.
-        out: (q_out, k_out), which receive the results. None: new arrays of the same kind. torch records no gradient
-            into them.
+        q, k: as x of rotate(): [batch, heads, tokens, head_dim] with layout="bhtd".
+        out: (q_out, k_out), which receive the results. None: new arrays of the same kind.
         query_scale: floats [tokens] or [batch, tokens], the factors of q's tokens (rotary.tools.query_scale has a
             model's). Each multiplies all elements of its token's heads of q, also backward. k is only rotated.
-        table, layout, first, direction: see rotate(). A table with xPos is refused, since keys need the inverse
-            amplitude: rotate q and k by one table each.
-
-    Returns:
-        The rotated q and k. Errors are those of rotate().
+        table, layout, first, direction: see rotate(), also for errors.
     """
     if out is None:
         q_out = k_out = None
@@ -139,13 +114,11 @@ def from_rows(cos: Any, sin: Any, *, pairing: Pairing, repeated: bool = False) -
     """Make a table of rows with one column for each pair, as in flash-attn and vLLM.
 
     Args:
-        cos, sin: floats [tokens, pairs] or [batch, tokens, pairs]. Of torch's tensors the table is a
-            rotary.torch.TensorTable, which holds the tensors themselves: they may be on any device, a gradient reaches
-            them, and torch.compile traces them. Of other arrays it is a rotary.Table with a copy; float64 is rounded to
-            float32.
-        pairing: "half", "interleaved" or "interleaved_to_half". No default.
-        repeated: accepts rows whose columns are equal in pairs. Without it such rows are refused as doubled, if they
-            can be read (a tensor of another device or inside torch.compile cannot).
+        cos, sin: floats [tokens, pairs] or [batch, tokens, pairs]. The table of torch's tensors is a
+            rotary.torch.TensorTable, which holds them: a gradient reaches them, on any device. That of other arrays is
+            a rotary.Table with a copy; float64 is rounded to float32.
+        pairing: see rotary.Rope.
+        repeated: accepts rows whose columns are equal in pairs, which are refused as doubled where they can be read.
 
     Raises:
         rotary.Error: SHAPE, DTYPE, PAIRING.
@@ -173,11 +146,10 @@ def from_doubled(
 
     Args:
         cos, sin: floats [tokens, 2 * pairs] or [batch, tokens, 2 * pairs], doubled in two halves or, if the pairing is
-            not "half", also side by side. The table is as in from_rows(); the gradient of a tensor goes to the column
-            that is read, the first of the two.
-        pairing: "half", "interleaved" or "interleaved_to_half". No default.
+            not "half", also side by side. The first of two columns is read, and gets the gradient. See from_rows().
+        pairing: see rotary.Rope.
         doubled: "halves" or "neighbours". None: found from the numbers. Tensors that cannot be read (on another device,
-            or inside torch.compile) are not checked, and need it if the pairing is not "half".
+            or inside torch.compile) need it if the pairing is not "half".
 
     Raises:
         rotary.Error: SHAPE (the rows are not doubled), DTYPE, PAIRING, VALUE.

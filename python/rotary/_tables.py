@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from types import SimpleNamespace
-from typing import Any, final
+from typing import Any
 
 from . import _core, _memory
 from ._memory import view
@@ -14,7 +14,6 @@ from ._words import Angles, Pairing, Rounding, check_pairing, check_word, fail
 from .scalings import XPos
 
 
-@final
 class Frequencies(_Value, public="rotary.makers"):
     """The angular speed of every pair, and the other values that determine an angle.
 
@@ -62,19 +61,16 @@ class Frequencies(_Value, public="rotary.makers"):
         clockwise: bool = False, inv_freq_float32: Any = None, head_rows: int = 1, summed_axes: int = 0,
         phase: Any = None, xpos: XPos | None = None,
     ) -> None:  # fmt: skip
-        pairing = check_pairing("Frequencies", pairing)
-        inv_freq, head_rows, summed_axes = shaped("Frequencies", inv_freq, head_rows, summed_axes)
-        phase, rows = phases("Frequencies", () if phase is None else phase, head_rows)
-        narrow = () if inv_freq_float32 is None else inv_freq_float32
+        given = {"inv_freq": inv_freq, "inv_freq_float32": () if inv_freq_float32 is None else inv_freq_float32}
+        given |= {"head_rows": head_rows, "summed_axes": summed_axes, "phase": () if phase is None else phase}
+        given |= {"pairing": check_pairing("Frequencies", pairing), "axis": () if axis is None else listed(axis)}
+        given |= {"attention_factor": attention_factor, "clockwise": bool(clockwise), "xpos": amplitude(xpos)}
+        given |= shaped("Frequencies", given)
+        given["phase"], rows = phases("Frequencies", given)
         if rows > 1:  # all heads rotate by the one row
-            inv_freq, narrow = (listed(one) * rows for one in (inv_freq, narrow))
-        xpos = amplitude(xpos)
-        given = SimpleNamespace(
-            inv_freq=inv_freq, inv_freq_float32=narrow, phase=phase, head_rows=head_rows * rows,
-            summed_axes=summed_axes, pairing=pairing, axis=() if axis is None else listed(axis),
-            attention_factor=attention_factor, clockwise=bool(clockwise), xpos=xpos,
-        )  # fmt: skip
-        self._fill(*_core._speeds(given), xpos)
+            given |= {name: listed(given[name]) * rows for name in ("inv_freq", "inv_freq_float32")}
+            given["head_rows"] *= rows
+        self._fill(*_core._speeds(SimpleNamespace(**given)), given["xpos"])
 
     def _fill(self, handle: object, *state: Any) -> Frequencies:
         object.__setattr__(self, "_handle", handle)
@@ -83,7 +79,7 @@ class Frequencies(_Value, public="rotary.makers"):
 
     @classmethod
     def _of(cls, *state: Any) -> Frequencies:
-        given = {name.removeprefix("_"): value for name, value in zip(cls._fields, state, strict=True)}
+        given = {name.removeprefix("_"): value for name, value in zip(cls._names, state, strict=True)}
         given |= {name: memoryview(given[name]).cast("d") for name in ("inv_freq", "phase")}
         given["inv_freq_float32"] = memoryview(given["inv_freq_float32"]).cast("f")
         return cls(**given)
@@ -198,11 +194,8 @@ class Shaped:
         return f"{batch}{self.tokens} tokens{heads}, rotary_dim {self.rotary_dim}, {self.pairing}"
 
 
-@final
 class Table(_core._Rows, _Value, Shaped):
     """A row of cos and sin for each token, float32. One table serves all layers and heads of a step.
-
-    A table has one column for each pair; from_doubled() reads the doubled columns of frameworks.
 
     Args:
         source: a rotary.Rope, Frequencies, an entry of rotary.config, or a config with one rope.
@@ -214,13 +207,10 @@ class Table(_core._Rows, _Value, Shaped):
         rounding: "f32", "f16" or "bf16": the type to which the values are rounded.
 
     Attributes:
-        cos, sin: float32 of .shape, read-only.
-        positions: the given positions as int64 or float64, read-only; None for a table from rows.
-        pairing: the two elements that rotate together.
+        cos, sin: float32 of .shape, read-only. positions: as int64 or float64; None for a table from rows.
+        pairing, rotary_dim: as of the rope.
         shape: (tokens, pairs), (batch, tokens, pairs) or, with rows for each head, (batch, tokens, head_rows, pairs).
-        rotary_dim: the number of elements that rotate, 2 * pairs.
-        batch: 1 if the rows serve any batch size.
-        head_rows: 1 if all heads rotate alike, else the number of heads of q or of k.
+        batch, head_rows: 1 if the rows serve any batch size, and all heads; else their number in q or k.
 
     Raises:
         rotary.Error: PAIRING, SHAPE, SCALING, POSITION, LENGTH, VALUE.
@@ -250,11 +240,7 @@ class Table(_core._Rows, _Value, Shaped):
 
         rotate(keys, Table.between(...), layout=...) shifts a cache, or re-rotates it for another scaling or base. An
         angle is the difference of the new and the old one, rounded once; the attention factor is the ratio of the two.
-        The pairing is that of rotated keys. With Dynamic and LongRope scaling the length of a Rope is its largest
-        position + 1; pass rotary.frequencies(rope, length) for another.
-
-        Raises:
-            rotary.Error: PAIRING (the pairs are laid out differently), SHAPE, SCALING, POSITION, VALUE.
+        With Dynamic and LongRope scaling pass rotary.frequencies(rope, length), unless length is the last position + 1.
         """
         check_word("Table.between", "rounding", rounding)
         before, after = _at("Table.between", from_, from_positions), _at("Table.between", to, to_positions)

@@ -74,22 +74,14 @@ def size_of(layout: Layout, shape: Sizes, letter: str) -> Any:
     return shape[layout.index(letter)] if letter in layout else 1
 
 
-def parts_of_heads(layout: Layout, shape: Sizes, kv_heads: int) -> list[Any]:
-    """The number of heads of q or k, or the numbers of both in a packed tensor (kv_heads above 0)."""
-    heads = size_of(layout, shape, "h")
-    return [heads - 2 * kv_heads, kv_heads] if kv_heads > 0 else [heads]
-
-
 def check_rows(operation: str, cos: Sizes, sin: Sizes) -> None:
     if len(cos) not in (2, 3, 4) or cos != sin:
         rule = "cos and sin must both be [tokens, pairs], [batch, tokens, pairs] or [batch, tokens, heads, pairs]"
         fail("SHAPE", operation, f"{rule} but got {list(cos)} and {list(sin)}")
 
 
-def check_heads(
-    operation: str, name: str, shape: Sizes, rows: Sizes, layout: Layout, first: int, kv_heads: int = -1
-) -> None:
-    """Checks the shape of heads against that of their rows of cos and sin. kv_heads: 0 or more for a packed tensor."""
+def check_heads(operation: str, name: str, shape: Sizes, rows: Sizes, layout: Layout, first: int) -> None:
+    """Checks the shape of heads against that of their rows of cos and sin."""
     if len(shape) != len(layout):
         rule = f'{name} must have the {len(layout)} dimensions of layout "{layout}"'
         fail("SHAPE", operation, f"{rule} but got {list(shape)}: only a batch in front may have several")
@@ -103,12 +95,9 @@ def check_heads(
     if first < 0 or first + width > shape[-1]:
         rule = f"the {width} elements that turn must lie inside the head_dim {shape[-1]} of {name} but begin at {first}"
         fail("SHAPE", operation, f"{rule}: frameworks' rows are doubled, use rotary.from_doubled for them")
-    if kv_heads >= 0 and (heads < 2 * kv_heads or "h" not in layout):
-        fail("SHAPE", operation, f"{name} must have at least 2 * kv_heads heads but got {heads} and {kv_heads}")
-    for part in parts_of_heads(layout, shape, kv_heads) if len(rows) == 4 else ():
-        if rows[2] == 0 or part % rows[2] != 0:
-            rule = f"{name} must have a multiple of the {rows[2]} heads"
-            fail("SHAPE", operation, f"{rule} that the table has rows for but has {part}")
+    if len(rows) == 4 and (rows[2] == 0 or heads % rows[2] != 0):
+        rule = f"{name} must have a multiple of the {rows[2]} heads"
+        fail("SHAPE", operation, f"{rule} that the table has rows for but has {heads}")
 
 
 def check_scale(operation: str, q: Sizes, scale: Sizes, layout: Layout) -> None:

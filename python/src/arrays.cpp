@@ -1,6 +1,5 @@
 #include "arrays.h"
 
-#include <algorithm>
 #include <bit>
 #include <unordered_map>
 
@@ -10,21 +9,13 @@ namespace rotary::python {
 
 namespace {
 
-// The facts that are known of a type of arrays, or of a dtype of numpy or ml_dtypes, each of which is one object.
+// The facts that are known of a type of arrays.
 struct Known {
-  Ref object = {};
-  Kind kind = Kind::other;
-  const dlpack::ExchangeApi* exchange = nullptr;
-  ElementType element = ElementType::f32;
+  Ref type;
+  Kind kind;
+  const dlpack::ExchangeApi* exchange;
 };
-auto& known_objects = *new std::unordered_map<PyObject*, Known>;  // never destroyed: Python may have ended
-
-const Known& keep(PyObject* object, Known known) {
-  // A program may make new types all the time. Code that runs when one of them ends finds the map empty already.
-  if (known_objects.size() > 100) std::unordered_map<PyObject*, Known>().swap(known_objects);
-  known.object = Ref::borrowed(object);
-  return known_objects[object] = std::move(known);
-}
+auto& known_types = *new std::unordered_map<PyObject*, Known>;  // never destroyed: Python may have ended
 
 // ---- the library of an array ----
 
@@ -38,10 +29,13 @@ const dlpack::ExchangeApi* find_exchange(PyObject* type) {
 
 const Known& known(PyObject* object) {
   auto* type = reinterpret_cast<PyObject*>(Py_TYPE(object));
-  if (const auto found = known_objects.find(type); found != known_objects.end()) return found->second;
+  if (const auto found = known_types.find(type); found != known_types.end()) return found->second;
   const Ref find = module_function("rotary._memory", "kind_of");
   const Ref kind = checked(PyObject_CallFunctionObjArgs(find.get(), type, nullptr));
-  return keep(type, {.kind = static_cast<Kind>(integer_of(kind.get(), "kind")), .exchange = find_exchange(type)});
+  Known facts{Ref::borrowed(type), static_cast<Kind>(integer_of(kind.get(), "kind")), find_exchange(type)};
+  // A program may make new types all the time. Code that runs when one of them ends finds the map empty already.
+  if (known_types.size() > 100) std::unordered_map<PyObject*, Known>().swap(known_types);
+  return known_types.insert_or_assign(type, std::move(facts)).first->second;
 }
 
 // The function inside numpy.empty_like, which takes half the time and runs where no other library overrides it; if
@@ -113,7 +107,7 @@ Ref capsule_of_torch(PyObject* object) {
   return checked(PyObject_CallFunctionObjArgs(make, object, nullptr));
 }
 
-// ---- numpy's arrays: by their array struct, or by the object itself once an ndarray has agreed with its struct ----
+// ---- numpy's arrays: by their array struct ----
 
 // The content of the capsule __array_struct__ (PyArrayInterface of numpy's manual).
 struct ArrayStruct {
@@ -129,44 +123,10 @@ struct ArrayStruct {
 };
 constexpr int not_swapped = 0x200, writeable = 0x400;
 
-// The first members of an ndarray, which every extension for numpy 1 and 2 is compiled with.
-struct ArrayObject {
-  PyObject_HEAD void* data;
-  int ndim;
-  Py_ssize_t* shape;
-  Py_ssize_t* strides;
-  PyObject* base;
-  PyObject* dtype;
-  int flags;
-};
-
 // Neither buffers nor DLPack can describe ml_dtypes' bfloat16.
 bool is_bfloat16(PyObject* dtype) {
   const Ref word = checked(PyObject_GetAttrString(dtype, "name"));
   return view_of(word.get(), "dtype.name") == "bfloat16";
-}
-
-// Whether the object, read as an ArrayObject, has the same values as its array struct.
-bool says_the_same(PyObject* object, const ArrayStruct& seen, const PyObject* dtype) {
-  const auto& array = *reinterpret_cast<const ArrayObject*>(object);
-  return array.data == seen.data && array.ndim == seen.ndim && array.dtype == dtype &&
-         ((array.flags ^ seen.flags) & writeable) == 0 &&
-         (seen.ndim == 0 || (std::equal(seen.shape, seen.shape + seen.ndim, array.shape) &&
-                             std::equal(seen.strides, seen.strides + seen.ndim, array.strides)));
-}
-
-// The type numpy.ndarray, once an array of two dimensions or more has proved to be an ArrayObject.
-PyTypeObject* proved = nullptr;
-bool disproved = false;
-
-void prove(PyObject* object, const ArrayStruct& seen, const PyObject* dtype) {
-  if (proved != nullptr || disproved || seen.ndim < 2) return;
-  if (type_name(object) != "ndarray") return;
-  if (says_the_same(object, seen, dtype)) {
-    proved = reinterpret_cast<PyTypeObject*>(Ref::borrowed(reinterpret_cast<PyObject*>(Py_TYPE(object))).release());
-  } else {
-    disproved = true;
-  }
 }
 
 }  // namespace
@@ -315,35 +275,19 @@ std::string type_word(ElementType type) {
   return word;
 }
 
-bool ArrayView::from_array_struct(PyObject* object) {
+bool ArrayView::from_numpy(PyObject* object) {
   static PyObject* const struct_word = PyUnicode_InternFromString("__array_struct__");
-  static PyObject* const dtype_word = PyUnicode_InternFromString("dtype");
-  Ref capsule = checked(PyObject_GetAttr(object, struct_word));
-  const auto* seen = static_cast<const ArrayStruct*>(PyCapsule_GetPointer(capsule.get(), nullptr));
+  owner_ = checked(PyObject_GetAttr(object, struct_word));
+  const auto* seen = static_cast<const ArrayStruct*>(PyCapsule_GetPointer(owner_.get(), nullptr));
   if (seen == nullptr) throw Raised{};
-  const Ref dtype = checked(PyObject_GetAttr(object, dtype_word));
   std::optional<ElementType> found = element_type_of(seen->kind, seen->item_size);
-  if (seen->kind == 'V' && seen->item_size == 2 && is_bfloat16(dtype.get())) found = ElementType::bf16;
-  if (!found || (seen->flags & not_swapped) == 0) refuse_type(name_, repr_of(dtype.get()));
+  const auto dtype = [object] { return checked(PyObject_GetAttrString(object, "dtype")); };
+  if (seen->kind == 'V' && seen->item_size == 2 && is_bfloat16(dtype().get())) found = ElementType::bf16;
+  if (!found || (seen->flags & not_swapped) == 0) refuse_type(name_, repr_of(dtype().get()));
   type = *found;
   data = seen->data;
   read_only = (seen->flags & writeable) == 0;
   set_dimensions(seen->ndim, seen->shape, seen->strides, 1);
-  if (!known_objects.contains(dtype.get())) keep(dtype.get(), {.element = type});
-  prove(object, *seen, dtype.get());
-  owner_ = std::move(capsule);
-  return true;
-}
-
-bool ArrayView::from_numpy(PyObject* object) {
-  if (Py_TYPE(object) != proved) return from_array_struct(object);
-  const auto& array = *reinterpret_cast<const ArrayObject*>(object);
-  const auto known = known_objects.find(array.dtype);
-  if (known == known_objects.end()) return from_array_struct(object);
-  type = known->second.element;
-  data = array.data;
-  read_only = (array.flags & writeable) == 0;
-  set_dimensions(array.ndim, array.shape, array.strides, 1);
   return true;
 }
 

@@ -99,7 +99,6 @@ class ArrayView {
 
  private:
   bool from_numpy(PyObject* object);
-  bool from_array_struct(PyObject* object);
   bool from_exchange(PyObject* object);
   bool from_capsule(PyObject* object);
   bool from_buffer(PyObject* object);

@@ -49,7 +49,7 @@ std::vector<PyMethodDef> methods() {
                             "those of every build.\n\nRaises:\n    rotary.Error: CHECK."),
       method<set_num_threads>("set_num_threads",
                               "set_num_threads($module, count, /)\n--\n\nHow many threads large calls use; 0: all "
-                              "cores, the default.\n\nRaises:\n    rotary.Error: VALUE."),
+                              "cores, the default. Raises rotary.Error, VALUE."),
       method<get_num_threads>("get_num_threads",
                               "get_num_threads($module, /)\n--\n\nHow many threads large calls use."),
       method<forget_threads>("_forget_threads"),

@@ -253,20 +253,18 @@ class Operand {
   std::optional<ArrayView> out_;
 };
 
-// Returns None for a tensor of torch whose memory is not enough. kv_heads is 0 or more for a packed tensor, -1 else.
+// Returns None for a tensor of torch whose memory is not enough.
 Ref rotate_one(PyObject* word, PyObject* x, PyObject* table, PyObject* layout, PyObject* out, PyObject* first,
-               PyObject* direction, PyObject* kv_heads) {
+               PyObject* direction) {
   if (is_tensor(x) && !goes_straight(table, {x, out})) return none();
   const How how(word, out, table, layout, first, direction);
-  const std::int64_t of_kv = integer_of(kv_heads, "kv_heads");
-  Operand operand(x, out, of_kv < 0 ? "x" : "qkv", how);
+  Operand operand(x, out, "x", how);
   if (operand.must_go_back()) return none();
   const Work work(operand.bytes(), heads_are_large, operand.kind());
   const InOut pair = operand.pair(how);
   const auto turn = [&](const auto&... heads) {
     const Unlocked unlocked(work.large());
-    const RotateOptions options = how.options(work);
-    of_kv < 0 ? rotate(heads..., how.table, options) : rotate_qkv(heads..., of_kv, how.table, options);
+    rotate(heads..., how.table, how.options(work));
   };
   operand.in_place() ? turn(pair.out) : turn(pair.in, pair.out);
   return operand.result(out != Py_None);

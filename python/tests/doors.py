@@ -8,7 +8,7 @@ from unittest import mock
 import numpy as np
 import rotary
 from support import bfloat16, same_bits
-from torch_support import Seen, eager, rows_of, straight_calls, torch
+from torch_support import Seen, rows_of, straight_calls, torch
 
 if torch is not None:
     from rotary._torch import ops, plain
@@ -35,17 +35,14 @@ class Numpy:
     def turns(self):
         return [rotary.rotate]
 
-    def ways(self, function, given, table, *more, **words):
+    def ways(self, function, given, table, **words):
         """The results of the function in new arrays, in given ones, and in place."""
         new, in_place = (getattr(rotary, name) for name in (function, function + "_"))
-        outs, places = copy.deepcopy(given), copy.deepcopy(given)
-        for out in outs:
-            out[...] = 0
-        results = [
-            listed(new(*given, table, *more, **words)),
-            listed(new(*given, table, *more, out=tuple(outs) if len(outs) > 1 else outs[0], **words)),
-            listed(in_place(*places, table, *more, **words)),
-        ]
+        outs, places = [0 * x for x in given], copy.deepcopy(given)
+        results = [new(*given, table, **words),
+                   new(*given, table, out=tuple(outs) if len(outs) > 1 else outs[0], **words),
+                   in_place(*places, table, **words)]  # fmt: skip
+        results = [*map(listed, results)]
         assert all(a is b for a, b in zip(results[1] + results[2], [*outs, *places], strict=True))
         return results
 
@@ -64,28 +61,27 @@ class Torch(Numpy):
     def turns(self):
         return [rotary.rotate, lambda x, *more, **words: rotary.rotate(x.clone().requires_grad_(), *more, **words)]
 
-    def ways(self, function, given, table, *more, **words):
+    def ways(self, function, given, table, **words):
         with straight_calls() as calls:
-            results = super().ways(function, given, table, *more, **words)
+            results = super().ways(function, given, table, **words)
         assert len(calls) == (0 if given[0].dtype == torch.float64 else 3), calls
         assert [y.stride() for y in results[0]] == [x.stride() for x in given]
-        recorded = [x.clone().requires_grad_() for x in given]
         tensors = rotary.from_rows(*rows_of(table), pairing=table.pairing, repeated=True)
-        for rows in (table, tensors):
-            with Seen() as seen:
-                results.append(listed(getattr(rotary, function)(*recorded, rows, *more, **words)))
-            assert seen.names and all(y.requires_grad for y in results[-1])
-        results.append(listed(getattr(rotary, function)(*given, tensors, *more, **words)))
-        self.check_gradients(function, recorded, results[3], table, *more, **words)
-        return results
+        recorded = [x.clone().requires_grad_() for x in given]
+        with Seen() as seen:
+            results += [self.recorded(function, recorded, rows, **words) for rows in (table, tensors)]
+        assert len(seen.names) >= 4  # each forwards and backwards
+        return [*results, listed(getattr(rotary, function)(*given, tensors, **words))]
 
-    def check_gradients(self, function, recorded, results, table, *more, **words):
-        """Checks that the gradients are the rotation in the other direction."""
+    def recorded(self, function, given, table, **words):
+        """The results, after a check that their gradients are the rotation in the other direction."""
+        results = listed(getattr(rotary, function)(*given, table, **words))
         grads = [torch.randn_like(x) for x in results]
-        got = torch.autograd.grad(results, recorded, grads)
+        got = torch.autograd.grad(results, given, grads)
         if "query_scale" not in words:
             words["direction"] = "backward" if words["direction"] == "forward" else "forward"
-            assert all(map(torch.equal, got, listed(getattr(rotary, function)(*grads, table, *more, **words))))
+            assert all(map(torch.equal, got, listed(getattr(rotary, function)(*grads, table, **words))))
+        return results
 
 
 class Cuda(Torch):
@@ -99,11 +95,10 @@ class Cuda(Torch):
         for x, out in ((q, q_out), (k, k_out)):
             if x is not None:
                 assert x.stride(-1) == 1 and out.stride(-1) == 1
-                words = pairing, layout, first, backward
-                y = plain.rotated(x, cos, sin, plain.How(*words)) if cos.dim() == 4 else eager(x, cos, sin, *words)
+                y = plain.rotated(x, cos, sin, plain.How(pairing, layout, first, backward))
                 out[..., first:] = y[..., first:]
 
-    def ways(self, function, given, table, *more, **words):
+    def ways(self, function, given, table, **words):
         recorded = [torch.stack((x, x), -1)[..., 0].requires_grad_() for x in given]  # heads with gaps
         rows = rotary.from_rows(*rows_of(table, torch.float64), pairing=table.pairing, repeated=True)
         core = mock.Mock(**{"_gpu_rotate.side_effect": self.kernel})
@@ -112,8 +107,7 @@ class Cuda(Torch):
             mock.patch.multiple(ops, has_cuda_kernels=lambda x: x.dtype != torch.float64, _core=core),
             mock.patch.multiple(torch.cuda, device=device, current_stream=stream),
         ):
-            results = listed(getattr(rotary, function)(*recorded, rows, *more, **words))
-            self.check_gradients(function, recorded, results, table, *more, **words)
+            results = self.recorded(function, recorded, rows, **words)
         assert core._gpu_rotate.called == (given[0].dtype != torch.float64)
         return [results]
 
@@ -134,8 +128,8 @@ class Jax(Numpy):
             lambda x: rotary.jax.rotate(x, *more, **words), x)
         return [rotary.rotate, rotary.jax.rotate, traced]
 
-    def ways(self, function, given, table, *more, **words):
-        results = [getattr(rotary, function)(*given, table, *more, **words)]
+    def ways(self, function, given, table, **words):
+        results = [getattr(rotary, function)(*given, table, **words)]
         turn = getattr(rotary.jax, function, None)
         if turn is not None:
             results.append(turn(*given, table, **words))
@@ -152,13 +146,13 @@ def listed(results):
 class Case(unittest.TestCase):
     DOORS = [kind() for kind in (Numpy, Torch, Jax) if kind.there]
 
-    def same(self, door, function, given, expected, table, *more, **words):
+    def same(self, door, function, given, expected, table, **words):
         """Checks that every way gives the expected bits in the given arrays' types and leaves these unchanged."""
         words = {"direction": "forward", **words}
         dtypes = [str(x.dtype).removeprefix("torch.") for x in given]
         wanted = [door.read(door.make(x, dtype)) for x, dtype in zip(expected, dtypes, strict=True)]
         before = [door.read(x).copy() for x in given]
-        for way, results in enumerate(door.ways(function, given, table, *more, **words)):
+        for way, results in enumerate(door.ways(function, given, table, **words)):
             self.assertEqual([(type(y), y.dtype) for y in results], [(type(x), x.dtype) for x in given])
             self.assertTrue(all(map(same_bits, map(door.read, results), wanted)), (type(door), function, way, words))
         self.assertTrue(all(map(same_bits, map(door.read, given), before)))

@@ -1,6 +1,5 @@
 """rotary.config on every form of a config, beside the program's inspect."""
 
-import copy
 import json
 import pathlib
 import pickle
@@ -11,15 +10,8 @@ import unittest
 import rotary
 from support import CONFIGS, refused, run_python
 
-LLAMA = {
-    "model_type": "llama",
-    "hidden_size": 64,
-    "num_attention_heads": 4,
-    "num_key_value_heads": 2,
-    "num_hidden_layers": 3,
-    "rope_theta": 10000.0,
-    "max_position_embeddings": 128,
-}
+LLAMA = {"model_type": "llama", "hidden_size": 64, "num_attention_heads": 4, "num_key_value_heads": 2,
+         "num_hidden_layers": 3, "rope_theta": 10000.0, "max_position_embeddings": 128}  # fmt: skip
 
 
 class Pretrained:
@@ -79,11 +71,8 @@ class Models(unittest.TestCase):
 
 class Config(unittest.TestCase):
     def test_forms(self):
-        ropes = rotary.config(LLAMA)
-        self.assertEqual(ropes, rotary.config(json.dumps(LLAMA)))
-        self.assertEqual(ropes, rotary.config(json.dumps(LLAMA).encode()))
-        self.assertEqual(ropes, rotary.config(Pretrained()))
-        self.assertEqual(ropes, rotary.config(Model()))
+        for form in (json.dumps(LLAMA), json.dumps(LLAMA).encode(), Pretrained(), Model()):
+            self.assertEqual(rotary.config(form), rotary.config(LLAMA))
         path = CONFIGS / "deepseek-v3.json"
         self.assertEqual(rotary.config(path), rotary.config(str(path)))
         self.assertEqual(rotary.config(path)[0].rope, rotary.config(path.read_text())[0].rope)
@@ -97,9 +86,8 @@ class Config(unittest.TestCase):
         one = ropes[-1]
         self.assertEqual(one.rope, rotary.Rope(head_dim=16, base=10000.0, pairing="half"))
         self.assertEqual((one.layers, one.heads, one.kv_heads, one.first, one.context), ((0, 1, 2), 4, 2, 0, 128))
-        self.assertEqual(one.origins["base"], ("given", "rope_theta"))
-        self.assertEqual(one.origins["pairing"], ("default", "llama"))
-        self.assertEqual((one.origin_kinds["base"], one.origin_kinds["pairing"]), ("given", "default"))
+        for value, word, key in (("base", "given", "rope_theta"), ("pairing", "default", "llama")):
+            self.assertEqual((one.origins[value], one.origin_kinds[value]), ((word, key), word))
         self.assertEqual([f"{part}: {text}" if part else text for part, _, text in ropes.noted], list(ropes.notes))
         self.assertIn("scaling", {kind for _, kind, _ in ropes.noted})
         self.assertEqual(one.notes, ropes.notes)
@@ -126,16 +114,6 @@ class Config(unittest.TestCase):
         for wrong in (7, None, [LLAMA], object()):
             with self.assertRaisesRegex(TypeError, r"^\[Table\] a rope must be"):
                 rotary.Table(wrong, 1)
-
-    def test_values(self):
-        ropes = rotary.config(CONFIGS / "deepseek-v3.json")
-        for again in (pickle.loads(pickle.dumps(ropes)), copy.deepcopy(ropes)):
-            self.assertEqual(again, ropes)
-            self.assertEqual(hash(again), hash(ropes))
-        with self.assertRaises(AttributeError):
-            ropes[0].heads = 1
-        with self.assertRaises(AttributeError):
-            ropes.model_type = "x"
 
     def test_errors(self):
         for code, source in {
@@ -164,13 +142,11 @@ class Config(unittest.TestCase):
                 ropes, printed = rotary.config(path), json.loads(run_python("-m", "rotary", "inspect", path, "--json"))
                 self.assertEqual((ropes.model_type, list(ropes.notes)), (printed["model_type"], printed["notes"]))
                 for one, by_program in zip(ropes, printed["ropes"], strict=True):
-                    self.assertEqual(one.pairing, by_program["pairing"])
-                    self.assertEqual(list(one.layers), by_program["layers"])
-                    self.assertEqual((one.heads, one.kv_heads), (by_program["heads"], by_program["kv_heads"]))
-                    self.assertEqual(one.scaling.name, by_program["scaling"])
                     speeds = rotary.frequencies(one.rope, 0)
-                    self.assertEqual(speeds.inv_freq.tolist(), by_program["inv_freq"])
-                    self.assertEqual(speeds.attention_factor, by_program["attention_factor"])
+                    read = {"pairing": one.rope.pairing, "layers": list(one.layers), "heads": one.heads,
+                            "kv_heads": one.kv_heads, "scaling": one.rope.scaling.name,
+                            "inv_freq": speeds.inv_freq.tolist(), "attention_factor": speeds.attention_factor}
+                    self.assertEqual(read, {name: by_program[name] for name in read})
 
     def test_query_scale(self):
         four = {**LLAMA, "model_type": "llama4_text", "num_hidden_layers": 4, "head_dim": 16}

@@ -52,6 +52,10 @@ class Case(unittest.TestCase):
     def same(self, ours, theirs):
         self.assertTrue(same_bits(np.asarray(ours), np.asarray(theirs)))
 
+    def same_rows(self, rows, table):
+        self.same(rows[0], table.cos)
+        self.same(rows[1], table.sin)
+
     def near(self, ours, theirs, tolerance=2e-5):
         for a, b in zip(jax.tree_util.tree_leaves(ours), jax.tree_util.tree_leaves(theirs)):
             self.assertEqual((a.shape, a.dtype), (b.shape, b.dtype))
@@ -91,9 +95,7 @@ class Table(Case):
                 positions[3:] = 131071, 2**31 - 1, -(2**31)
             for shape in ((6,), (2, 3)):
                 table = rotary.Table(rope, positions.reshape(shape))
-                cos, sin = jax.jit(lambda p: rotary.jax.table(rope, p))(positions.reshape(shape))
-                self.same(cos, table.cos)
-                self.same(sin, table.sin)
+                self.same_rows(jax.jit(lambda p: rotary.jax.table(rope, p))(positions.reshape(shape)), table)
             cos, _ = jax.vmap(jax.vmap(lambda p: rotary.jax.table(rope, p)))(jnp.asarray(positions.reshape(2, 3)))
             self.same(cos[:, :, 0], table.cos)
         with float64():
@@ -106,18 +108,14 @@ class Table(Case):
             positions = np.arange(np.prod(shape), dtype=np.int32).reshape(shape) * 3
             per_head = [rotary.makers.Frequencies(np.random.default_rng(0).normal(size=(2, 3, 8)), pairing="half")]
             for source in (rope, rotary.frequencies(rope), *(per_head if shape[0] == 3 else ())):
-                cos, sin = jax.jit(lambda p: rotary.jax.table(source, p))(positions)
-                table = rotary.Table(source, positions)
-                self.same(cos, table.cos)
-                self.same(sin, table.sin)
+                rows = jax.jit(lambda p: rotary.jax.table(source, p))(positions)  # noqa: B023
+                self.same_rows(rows, rotary.Table(source, positions))
 
     def test_concrete_positions(self):
         for positions in (5, range(3), [0.5, 2], jnp.arange(4), np.arange(6).reshape(2, 3)):
-            table = rotary.Table(ROPE, positions)
-            cos, sin = rotary.jax.table(ROPE, positions)
-            self.assertIsInstance(cos, jax.Array)
-            self.same(cos, table.cos)
-            self.same(sin, table.sin)
+            rows = rotary.jax.table(ROPE, positions)
+            self.assertIsInstance(rows[0], jax.Array)
+            self.same_rows(rows, rotary.Table(ROPE, positions))
 
     def test_inside_a_step_with_gradients(self):
         def loss(x, position):
@@ -146,20 +144,17 @@ class Table(Case):
 
 class Errors(Case):
     def test_codes_when_traced(self):
+        """Also those that no Table can have. test_rotate.py has the others."""
         x, c, s = self.x, self.cos, self.sin
-
-        def turned(x=x, c=c, s=s, **words):
-            return lambda: jax.eval_shape(lambda x, c, s: rotary.jax.rotate(x, c, s, **{**HALF, **words}), x, c, s)
-
-        for expected, *calls in (
-            ("PAIRING", turned(pairing=None), turned(pairing="rotated")),
-            ("SHAPE", turned(s=s[:, :4]), turned(c=c[0], s=s[0])),
-            ("SHAPE", turned(c=jnp.stack([c] * 3), s=jnp.stack([s] * 3))),  # rows of another batch
-            ("SHAPE", turned(c=jnp.tile(c, (1, 2)), s=jnp.tile(s, (1, 2)))),  # rows of too many columns
-            ("DTYPE", turned(x=x.astype(int)), turned(c=c.astype(int), s=s.astype(int))),
+        of_another_batch, too_wide = ([change(one) for one in (c, s)] for change in (
+            lambda rows: jnp.stack([rows] * 3), lambda rows: jnp.tile(rows, (1, 2))))  # fmt: skip
+        for code, given, words in (
+            *(("PAIRING", (x, c, s), {"pairing": pairing}) for pairing in (None, "rotated")),
+            *(("SHAPE", (x, *rows), {}) for rows in ((c, s[:, :4]), (c[0], s[0]), of_another_batch, too_wide)),
+            *(("DTYPE", rows, {}) for rows in ((x.astype(int), c, s), (x, c.astype(int), s.astype(int)))),
         ):
-            for call in calls:
-                refused(self, expected, call)
+            turn = lambda *given: rotary.jax.rotate(*given, **{**HALF, **words})  # noqa: B023, E731
+            refused(self, code, lambda: jax.eval_shape(turn, *given))  # noqa: B023
 
     def test_doubled_rows_are_refused_where_their_numbers_are_there(self):
         doubled = jnp.tile(self.cos[:, :4], (1, 2)), jnp.tile(self.sin[:, :4], (1, 2))
@@ -176,21 +171,15 @@ class Errors(Case):
 
 
 class Derivatives(Case):
-    def both(self, transform):
+    def test_under_jit_with_remat_and_of_second_order(self):
         weights = jnp.asarray(numbers((2, 5, 3, 16), seed=3))
-        losses = (lambda *a: (jnp.sin(f(*a)) * weights).sum() for f in (turn, plain))  # noqa: B023
-        return [transform(loss)(self.x, self.cos, self.sin) for loss in losses]
-
-    def test_reverse_forward_both_and_remat(self):
-        self.near(*self.both(lambda f: jax.jit(jax.grad(f, (0, 1, 2)))))
-        self.near(*self.both(lambda f: jax.grad(jax.checkpoint(f), (0, 1, 2))))
-        self.near(*self.both(lambda f: lambda *a: jax.jvp(f, a, tuple(v + 1 for v in a))), 1e-4)
-        self.near(*self.both(lambda f: jax.jacfwd(jax.jacrev(f, 1), 2)), 1e-4)
-
-        def squares(f):
-            return jax.grad(lambda *a: sum((g**2).sum() for g in jax.grad(f, (0, 1, 2))(*a)), (0, 1, 2))
-
-        self.near(*self.both(squares), 1e-3)
+        for transform in (
+            lambda f: jax.jit(jax.grad(f, (0, 1, 2))),
+            lambda f: jax.grad(jax.checkpoint(f), (0, 1, 2)),
+            lambda f: jax.jacfwd(jax.jacrev(f, 1), 2),
+        ):
+            losses = (lambda *a: (jnp.sin(f(*a)) * weights).sum() for f in (turn, plain))  # noqa: B023
+            self.near(*(transform(loss)(self.x, self.cos, self.sin) for loss in losses), 1e-4)
 
     def test_the_gradient_of_x_is_the_rotation_back(self):
         for dtype, tolerance in zip(DTYPES, (1e-6, 4e-3, 4e-2)):

@@ -1,7 +1,5 @@
 """rotary.tools.plot: the drawn values beside those of the package's functions; the command; the files."""
 
-import contextlib
-import io
 import json
 import pathlib
 import re
@@ -13,13 +11,13 @@ import unittest
 import numpy as np
 
 import rotary
+from support import CONFIGS, refused
 
 try:
     from rotary.tools import plot
 except ImportError as missing:
     raise unittest.SkipTest(str(missing)) from missing
 
-CONFIGS = pathlib.Path(__file__).resolve().parents[2] / "files/tests/golden/configs"
 LLAMA, GEMMA, QWEN_VL = (CONFIGS / f"{name}.json" for name in ("llama-3.1-8b", "gemma-3-27b", "qwen2.5-vl-7b"))
 PLAIN = rotary.Rope(head_dim=16, base=10000, pairing="half")
 
@@ -46,7 +44,6 @@ class Drawn(unittest.TestCase):
         self.assertEqual(set(drawn["context 131072"][1]), {131072})
         self.assertEqual(len(drawn["base 10000"][1]), 8)
 
-    def test_pairs_that_stand_still_have_no_wavelength(self):
         still = rotary.Rope(head_dim=4, pairing="half", inv_freq=[1.0, 0.0])
         (drawn,) = lines(plot.wavelengths(still)).values()
         np.testing.assert_array_equal(drawn[1], [2 * np.pi, np.nan])
@@ -55,16 +52,18 @@ class Drawn(unittest.TestCase):
         drawn = lines(plot.stretch(PLAIN, PLAIN.replace(scaling=rotary.scalings.Linear(factor=8))))
         np.testing.assert_allclose(drawn["base 10000"][1], 1)
         np.testing.assert_allclose(drawn["linear"][1], 8)
-        longrope = lines(plot.stretch(CONFIGS / "phi-3-mini-128k.json", length=100))
-        self.assertLess(longrope["phi-3-mini-128k"][1].max(), 10)
-        at_the_context = lines(plot.stretch(CONFIGS / "phi-3-mini-128k.json"))
-        self.assertGreater(at_the_context["phi-3-mini-128k"][1].max(), 60)
+        near, far = (lines(plot.stretch(CONFIGS / "phi-3-mini-128k.json", **words))["phi-3-mini-128k"][1].max()
+                     for words in ({"length": 100}, {}))  # fmt: skip
+        self.assertTrue(near < 10 and far > 60)
 
     def test_every_rope_of_text_or_the_one_that_is_named(self):
-        self.assertEqual(set(lines(plot.stretch(GEMMA))), {"gemma-3-27b, rope 0", "gemma-3-27b, rope 1"})
-        self.assertEqual(set(lines(plot.stretch(GEMMA, rope=1))), {"gemma-3-27b, rope 1"})
-        self.assertEqual(set(lines(plot.stretch(QWEN_VL))), {"qwen2.5-vl-7b, rope 0"})
-        self.assertEqual(set(lines(plot.stretch(rotary.config(QWEN_VL)[1]))), {"base 10000"})
+        for source, words, drawn in (
+            (GEMMA, {}, {"gemma-3-27b, rope 0", "gemma-3-27b, rope 1"}),
+            (GEMMA, {"rope": 1}, {"gemma-3-27b, rope 1"}),
+            (QWEN_VL, {}, {"qwen2.5-vl-7b, rope 0"}),
+            (rotary.config(QWEN_VL)[1], {}, {"base 10000"}),
+        ):
+            self.assertEqual(set(lines(plot.stretch(source, **words))), drawn)
 
     def test_a_source_is_called_by_its_folder_or_its_model_type(self):
         text = LLAMA.read_text()
@@ -79,18 +78,15 @@ class Drawn(unittest.TestCase):
 
     def test_table_is_the_table(self):
         table = rotary.config(LLAMA)[0].table(range(5, 45, 5))
-        np.testing.assert_array_equal(image(plot.table(LLAMA, positions=range(5, 45, 5))), table.cos.T)
-        np.testing.assert_array_equal(image(plot.table(LLAMA, positions=range(5, 45, 5), sin=True)), table.sin.T)
-        (drawn,) = plot.table(LLAMA, positions=range(5, 45, 5)).axes[0].images
-        self.assertEqual(drawn.get_extent(), [2.5, 42.5, 63.5, -0.5])
+        for rows, sin in ((table.cos, False), (table.sin, True)):
+            figure = plot.table(LLAMA, positions=range(5, 45, 5), sin=sin)
+            np.testing.assert_array_equal(image(figure), rows.T)
+            self.assertEqual(figure.axes[0].images[0].get_extent(), [2.5, 42.5, 63.5, -0.5])
         self.assertEqual(image(plot.table(QWEN_VL, rope=1)).shape, (40, 128))  # two axes
 
     def test_decay_is_the_score_of_rotated_vectors(self):
         figure = plot.decay(PLAIN, last=60)
         x, y = lines(figure)["base 10000"]
-        near = x < 9  # there each step is one distance
-        table = rotary.Table(PLAIN, x[near])
-        np.testing.assert_allclose(y[near], np.asarray(table.cos).mean(-1), atol=1e-6)
         scores = np.asarray(rotary.Table(PLAIN, range(1, 61)).cos).mean(-1)
         steps = np.split(scores, x[1:] - 1)
         np.testing.assert_allclose(y, [step.mean() for step in steps], atol=1e-6)
@@ -151,24 +147,16 @@ class Drawn(unittest.TestCase):
             for code, text in {"FORMAT": '{"train_loss": 1.0}\n', "FILE": None}.items():
                 log = pathlib.Path(folder, "rope", "loss.jsonl")
                 log.unlink() if text is None else log.write_text(text)
-                with self.assertRaises(rotary.Error) as caught:
-                    plot.loss(pathlib.Path(folder, "rope"))
-                self.assertEqual(caught.exception.code, code)
+                refused(self, code, lambda: plot.loss(pathlib.Path(folder, "rope")))
 
     def test_wrong_arguments_are_errors(self):
-        for code, draw in {
-            "ROPE": lambda: plot.table(LLAMA, rope=1),
-            "FILE": lambda: plot.wavelengths("none.json"),
-            "VALUE": lambda: plot.table(PLAIN, positions=range(0)),
-            "LENGTH": lambda: plot.stretch(PLAIN.replace(scaling=rotary.scalings.Dynamic(factor=2, trained_length=64))),
-        }.items():
-            with self.assertRaises(rotary.Error) as caught:
-                draw()
-            self.assertEqual(caught.exception.code, code, str(caught.exception))
-        with self.assertRaisesRegex(rotary.Error, "two axes, for rows and columns, but llama-3.1-8b has one axis"):
-            plot.patches(LLAMA)
-        with self.assertRaisesRegex(rotary.Error, "last must be at least 1 but got -1"):
-            plot.decay(PLAIN, last=-1)
+        dynamic = PLAIN.replace(scaling=rotary.scalings.Dynamic(factor=2, trained_length=64))
+        for code, draw, source, words in (
+            ("ROPE", plot.table, LLAMA, {"rope": 1}), ("FILE", plot.wavelengths, "none.json", {}),
+            ("VALUE", plot.table, PLAIN, {"positions": range(0)}), ("LENGTH", plot.stretch, dynamic, {}),
+            ("ROPE", plot.patches, LLAMA, {}), ("VALUE", plot.decay, PLAIN, {"last": -1}),
+        ):  # fmt: skip
+            refused(self, code, lambda: draw(source, **words))  # noqa: B023
 
 
 class Files(unittest.TestCase):
@@ -179,55 +167,46 @@ class Files(unittest.TestCase):
 
     def test_a_picture_is_svg_or_png_and_the_same_bytes_each_time(self):
         for name, begin in ("a.svg", b"<?xml"), ("a.PNG", b"\x89PNG"):
-            for copy in ("1", "2"):
-                plot.save(plot.wavelengths(LLAMA), self.folder / (copy + name))
-            self.assertTrue((self.folder / ("1" + name)).read_bytes().startswith(begin))
-            self.assertEqual((self.folder / ("1" + name)).read_bytes(), (self.folder / ("2" + name)).read_bytes())
+            files = [self.folder / (copy + name) for copy in ("1", "2")]
+            for file in files:
+                plot.save(plot.wavelengths(LLAMA), file)
+            one, two = (file.read_bytes() for file in files)
+            self.assertTrue(one == two and one.startswith(begin))
         self.assertIn("context 131072", (self.folder / "1a.svg").read_text("utf-8"))
         self.assertEqual(len(list(self.folder.iterdir())), 4, "nothing else is left")
 
     def test_a_failed_write_leaves_the_old_file(self):
         (self.folder / "folder.svg").mkdir()
         for output, code in ("a.pdf", "FORMAT"), ("none/a.svg", "FILE"), ("folder.svg", "FILE"):
-            with self.assertRaises(rotary.Error) as caught:
-                plot.save(plot.stretch(LLAMA), self.folder / output)
-            self.assertEqual(caught.exception.code, code)
+            refused(self, code, lambda: plot.save(plot.stretch(LLAMA), self.folder / output))  # noqa: B023
         self.assertEqual([each.name for each in self.folder.iterdir()], ["folder.svg"])
 
     def run_command(self, *words):
         """The exit status and standard error of the command."""
-        stderr = io.StringIO()
-        with contextlib.redirect_stderr(stderr):
-            try:
-                plot.main([str(word) for word in words])
-            except SystemExit as end:
-                return end.code, stderr.getvalue()
-        return 0, stderr.getvalue()
+        words = [sys.executable, "-m", "rotary.tools.plot", *map(str, words)]
+        done = subprocess.run(words, capture_output=True, text=True)
+        self.assertEqual(done.stdout, "")
+        return done.returncode, done.stderr
 
     def test_the_command_draws_every_kind_but_losses_of_a_config(self):
         for kind in ("wavelengths", "stretch", "table", "decay", "patches", "accuracy"):
             output = self.folder / f"{kind}.svg"
             self.assertEqual(self.run_command(kind, QWEN_VL, "--output", output, "--rope", 1), (0, ""))
             self.assertIn("qwen2.5-vl-7b, rope 1", output.read_text("utf-8"))
-        words = [sys.executable, "-m", "rotary.tools.plot", "stretch", LLAMA, GEMMA]
-        words += ["--output", self.folder / "two.svg"]
-        done = subprocess.run(words, capture_output=True, text=True)
-        self.assertEqual((done.returncode, done.stdout, done.stderr), (0, "", ""))
+        self.assertEqual(self.run_command("stretch", LLAMA, GEMMA, "--output", self.folder / "two.svg"), (0, ""))
         self.assertIn("gemma-3-27b, rope 0", (self.folder / "two.svg").read_text("utf-8"))
 
     def test_the_command_says_what_is_wrong(self):
         output = self.folder / "a.svg"
         status, stderr = self.run_command("table", self.folder / "none.json", "--output", output)
         self.assertEqual((status, stderr[:13]), (1, "error: FILE: "))
-        for words, says in {
-            ("table", LLAMA, GEMMA, "--output", output): "table: too many positional arguments",
-            ("loss", self.folder, "--output", output, "--rope", 0): "loss: got an unexpected keyword argument 'rope'",
-            ("tabel", LLAMA, "--output", output): "invalid choice: 'tabel'",
-            ("table", LLAMA): "--output",
-        }.items():
+        for says, *words in (
+            ("table: too many positional arguments", "table", LLAMA, GEMMA, "--output", output),
+            ("unexpected keyword argument 'rope'", "loss", self.folder, "--output", output, "--rope", 0),
+            ("invalid choice: 'tabel'", "tabel", LLAMA, "--output", output), ("--output", "table", LLAMA),
+        ):  # fmt: skip
             status, stderr = self.run_command(*words)
-            self.assertEqual(status, 2)
-            self.assertIn(says, stderr)
+            self.assertTrue(status == 2 and says in stderr, stderr)
         self.assertFalse(output.exists())
 
     def test_without_matplotlib_one_sentence_says_what_to_install(self):
@@ -250,7 +229,3 @@ class Docs(unittest.TestCase):
         pages = "".join(page.read_text() for page in root.glob("docs/**/*.md"))
         for name in drawn:
             self.assertRegex(pages, rf"\]\((\w+/)?{name.split('/')[1]}\)")
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -29,9 +29,6 @@ class Positions(unittest.TestCase):
         self.assertEqual({name: one.tolist() for name, one in found.items()}, {n: [one] for n, one in wanted.items()})
         query, key = rotary.positions.self_extend(np.array([0, 5, 9]), 4, 10)
         self.assertEqual((query.tolist(), key.tolist()), ([8, 9, 10], [0, 1, 2]))
-        refused(self, "POSITION", lambda: rotary.positions.dual_chunk([0], 4, 4))
-        refused(self, "POSITION", lambda: rotary.positions.self_extend([-1], 4, 8))
-        refused(self, "DTYPE", lambda: rotary.positions.self_extend([0.5], 4, 8))
 
     def test_shards_and_their_inverse(self):
         bounds = [0, 8, 24]
@@ -58,15 +55,19 @@ class Positions(unittest.TestCase):
 
     def test_refusals(self):
         places = rotary.positions
-        for wrong in (lambda: places.packed([1, 2]), lambda: places.mask([]), lambda: places.image(3, 4, merge=2),
-                      lambda: places.shard_tokens("zigzag", 0, 3, [0, 16]), lambda: places.held_tokens(4, 4, 0)):
-            refused(self, "POSITION", wrong)
-        refused(self, "VALUE", lambda: places.shard_tokens("zig", 0, 2, [0, 16]))
-        refused(self, "DTYPE", lambda: places.packed([0.0, 2.0]))
-        refused(self, "SHAPE", lambda: places.mask(np.zeros((1, 2, 3), int)))
-        for wrong in (lambda: places.packed(None), lambda: places.image("2", 3)):
+        for code, function, *given in (
+            ("POSITION", places.packed, [1, 2]), ("POSITION", places.mask, []),
+            ("POSITION", places.held_tokens, 4, 4, 0),
+            ("POSITION", places.shard_tokens, "zigzag", 0, 3, [0, 16]), ("POSITION", places.dual_chunk, [0], 4, 4),
+            ("POSITION", places.self_extend, [-1], 4, 8), ("DTYPE", places.self_extend, [0.5], 4, 8),
+            ("VALUE", places.shard_tokens, "zig", 0, 2, [0, 16]), ("DTYPE", places.packed, [0.0, 2.0]),
+            ("SHAPE", places.mask, np.zeros((1, 2, 3), int)),
+        ):  # fmt: skip
+            refused(self, code, lambda: function(*given))  # noqa: B023
+        refused(self, "POSITION", lambda: places.image(3, 4, merge=2))
+        for function, *given in ((places.packed, None), (places.image, "2", 3)):
             with self.assertRaises(TypeError):
-                wrong()
+                function(*given)
 
     def test_ropes_of_one_axis_each_take_theirs(self):
         allegro = {"_class_name": "AllegroTransformer3DModel"}
@@ -81,7 +82,6 @@ class Positions(unittest.TestCase):
             self.assertEqual(rope.table([1, 2, 3]).shape[0], 3)  # tokens, the same on every axis
 
     def test_coordinates_of_a_diffusion_model_are_its_pipelines(self):
-        with self.assertRaisesRegex(rotary.Error, "pipeline") as caught:
-            rotary.positions.model({"_class_name": "WanTransformer3DModel"})
-        self.assertEqual(caught.exception.code, "MODEL_TYPE")
-        self.assertNotIn("--", str(caught.exception))  # the sentence names no option of the program
+        wan = {"_class_name": "WanTransformer3DModel"}
+        sentence = refused(self, "MODEL_TYPE", lambda: rotary.positions.model(wan))
+        self.assertTrue("pipeline" in sentence and "--" not in sentence)  # it names no option of the program

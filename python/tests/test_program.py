@@ -58,24 +58,9 @@ class Program(unittest.TestCase):
     def test_version_and_errors(self):
         self.assertTrue(run("--version").startswith(f"rotary {rotary.__version__}\n"))
         self.assertIn("inspect", run("help"))
+        self.assertIn("rotat", run("demo"))
         run("inspect", "/no/such/file", status=1)
         run("inpsect", status=2)
-
-    def test_refusals_beside_the_program(self):
-        rope = rotary.Rope(head_dim=8, pairing="half")
-        for words, code in (
-            ({"tolerance": -1}, "VALUE"), ({"tolerance": float("nan")}, "VALUE"), ({"rope": -(2**63)}, "VALUE"),
-            ({"pairing": "half"}, "PAIRING"), ({"pairing": "nonsense"}, "PAIRING"),
-        ):  # fmt: skip
-            with self.subTest(words), self.assertRaises(rotary.Error) as caught:
-                rotary.check(rope, self.x, self.y, **words)
-            self.assertEqual(caught.exception.code, code)
-        for tolerance in (0, 2, float("nan")):
-            with self.subTest(tolerance), self.assertRaisesRegex(rotary.Error, "tolerance must be from 1e-6 to 1"):
-                rotary.tools.accuracy(rope, tolerance=tolerance)
-
-    def test_demo(self):
-        self.assertIn("rotat", run("demo"))
 
     def test_apply_gives_the_same_bits(self):
         before, after = self.save("x.npy", self.x), self.folder / "y.npy"
@@ -86,12 +71,14 @@ class Program(unittest.TestCase):
         out = self.folder / "table.safetensors"
         run("table", CONFIG, "--positions", "100:106", "--output", out)
         rows = read_safetensors(out)
-        self.assertTrue(same_bits(rows["cos"], np.asarray(self.table.cos)))
-        self.assertTrue(same_bits(rows["sin"], np.asarray(self.table.sin)))
+        self.assertTrue(same_bits(rows["cos"], self.table.cos) and same_bits(rows["sin"], self.table.sin))
+
+    def words(self, y):
+        """The options of check for x, and y, as files."""
+        return "--before", self.save("x.npy", self.x), "--after", self.save("y.npy", y), "--positions", "100:106"
 
     def test_check(self):
-        before, after = self.save("x.npy", self.x), self.save("y.npy", self.y)
-        words = ["--before", before, "--after", after, "--positions", "100:106"]
+        _, before, _, after, *_ = words = self.words(self.y)
         expected = printed("check", CONFIG, *words)
         self.assertTrue(expected["equal"])
         for source in (CONFIG, str(CONFIG), json.loads(CONFIG.read_text())):
@@ -110,9 +97,7 @@ class Program(unittest.TestCase):
     def test_check_finds_what_is_wrong(self):
         wrong = self.entry.rope.replace(pairing="interleaved")
         y = rotary.rotate(self.x, rotary.Table(wrong, range(100, 106)), layout="bthd")
-        before, after = self.save("x.npy", self.x), self.save("y.npy", y)
-        words = ["--before", before, "--after", after, "--positions", "100:106"]
-        expected = printed("check", CONFIG, *words, status=1)
+        expected = printed("check", CONFIG, *self.words(y), status=1)
         got = rotary.check(CONFIG, self.x, y, positions=range(100, 106))
         self.assertEqual(rounded(got), rounded(expected))
         self.assertEqual({*got, "tensors"}, {*rotary.tools.Check.__annotations__})
@@ -196,15 +181,19 @@ class Program(unittest.TestCase):
         refused(self, "ROPE", lambda: rotary.tools.accuracy(CONFIG, rope=3))
 
     def test_errors(self):
-        for code, make in {
-            "SHAPE": lambda: rotary.check(CONFIG, self.x, self.y[:, :3]),
-            "TENSOR": lambda: rotary.check(CONFIG, {"q": self.x}, {"k": self.y}),
-            "ROPE": lambda: rotary.check(CONFIG, self.x, self.y, rope=7),
-            "FILE": lambda: rotary.tools.diagnose("/no/such.npy", "/no/such.npy"),
-            "DTYPE": lambda: rotary.tools.diagnose(self.x.astype(int), self.y.astype(int)),
-        }.items():
-            with self.subTest(code):
-                refused(self, code, make)
+        x, y, rope, nan = self.x, self.y, rotary.Rope(head_dim=8, pairing="half"), float("nan")
+        for code, function, given, words in (
+            ("SHAPE", rotary.check, (CONFIG, x, y[:, :3]), {}), ("ROPE", rotary.check, (CONFIG, x, y), {"rope": 7}),
+            ("TENSOR", rotary.check, (CONFIG, {"q": x}, {"k": y}), {}),
+            ("FILE", rotary.tools.diagnose, ("/no/such.npy", "/no/such.npy"), {}),
+            ("DTYPE", rotary.tools.diagnose, (x.astype(int), y.astype(int)), {}),
+            *(("VALUE", rotary.check, (rope, x, y), words)
+              for words in ({"tolerance": -1}, {"tolerance": nan}, {"rope": -(2**63)})),
+            *(("PAIRING", rotary.check, (rope, x, y), {"pairing": word}) for word in ("half", "nonsense")),
+            *(("VALUE", rotary.tools.accuracy, (rope,), {"tolerance": tolerance}) for tolerance in (0, 2, nan)),
+        ):  # fmt: skip
+            with self.subTest(words):
+                refused(self, code, lambda: function(*given, **words))  # noqa: B023
         with self.assertRaises(TypeError):
             rotary.check(CONFIG, self.x, "y.npy")
 

@@ -8,9 +8,10 @@ import unittest
 
 import numpy as np
 import rotary
-from support import inv_freq, refused, rows
+from support import CONFIGS, inv_freq, refused, rows
 from rotary import _core, makers, scalings
 
+CONFIG = CONFIGS / "deepseek-v3.json"
 LLAMA3 = rotary.scalings.Llama3(factor=8, trained_length=8192)
 
 
@@ -22,14 +23,13 @@ def ulps(a, b):
 class Values(unittest.TestCase):
     def test_fields_are_those_of_the_library(self):
         rope = rotary.Rope(head_dim=64, pairing="half")
-        self.assertEqual(set(json.loads(_core._check_rope(rope))), set(rotary.Rope._fields))
+        self.assertEqual(set(json.loads(_core._check_rope(rope))), set(rotary.Rope._names))
         library = json.loads(_core._scalings())
         self.assertEqual({words["name"] for words in library}, set(scalings._scalings))
         for words in library:
             value = scalings._scalings[words["name"]]()
-            fields = json.loads(json.dumps({field: getattr(value, field) for field in value._fields}))
+            fields = json.loads(json.dumps({field: getattr(value, field) for field in value._names}))
             self.assertEqual({"name": value.name, **fields}, words)
-
         self.assertEqual(str(inspect.signature(rotary.scalings.Linear)), "(*, factor: 'float' = 1.0) -> 'None'")
         with self.assertRaisesRegex(TypeError, r"Linear.__init__\(\) got an unexpected keyword argument 'base'"):
             rotary.scalings.Linear(base=2)
@@ -37,34 +37,32 @@ class Values(unittest.TestCase):
     def test_frozen_compares_hashes_pickles(self):
         a = rotary.Rope(head_dim=128, base=5e5, pairing="half", scaling=LLAMA3, inv_freq=np.ones(64))
         b = rotary.Rope(head_dim=128, base=5e5, pairing="half", scaling=LLAMA3, inv_freq=[1.0] * 64, rotary_dim=128)
-        for value in (a, LLAMA3):
-            for again in (pickle.loads(pickle.dumps(value)), copy.copy(value), copy.deepcopy(value), eval_of(value)):
-                self.assertEqual(again, value)
-                self.assertEqual(hash(again), hash(value))
-        self.assertEqual(a, b)
-        self.assertEqual(hash(a), hash(b))
+        for value, *same in ((a, b, eval_of(a)), (LLAMA3, eval_of(LLAMA3)), (rotary.config(CONFIG),),
+                             (rotary.makers.Frequencies(inv_freq(8), pairing="half", axis=[0, 1, 0, 1]),),
+                             *((rotary.Table(a, positions),) for positions in (range(5), [[0, 1], [2, 3]], [0.5], 3))):
+            for again in (pickle.loads(pickle.dumps(value)), copy.copy(value), copy.deepcopy(value), *same):
+                self.assertEqual((again, hash(again)), (value, hash(value)))
         self.assertNotEqual(a, a.replace(base=1e6))
+        self.assertNotEqual(rotary.Table(a, 1), rotary.Table(a, 2))
         by_numpy = rotary.Rope(head_dim=np.int64(8), base=np.float32(100), pairing="half",
                                scaling=rotary.scalings.Linear(factor=2))
         self.assertEqual({type(by_numpy.head_dim), type(by_numpy.base), type(by_numpy.scaling.factor)}, {int, float})
         self.assertNotEqual(LLAMA3, rotary.scalings.Linear(factor=8))
-        with self.assertRaises(AttributeError):
-            a.base = 1.0
-        with self.assertRaises(AttributeError):
-            del LLAMA3.factor
+        for value, name in ((a, "base"), (LLAMA3, "factor"), (rotary.config(CONFIG), "model_type"),
+                            (rotary.Table(a, 1), "cos")):  # fmt: skip
+            with self.assertRaises(AttributeError):
+                setattr(value, name, 1.0)
+            with self.assertRaises(AttributeError):
+                delattr(value, name)
 
     def test_errors(self):
-        for code, make in {
-            "PAIRING": lambda: rotary.Rope(head_dim=64, pairing=None),
-            "SHAPE": lambda: rotary.Rope(head_dim=64, rotary_dim=65, pairing="half"),
-            "SHAPE ": lambda: rotary.Rope(head_dim=2**31 - 2, pairing="half"),
-            "SCALING": lambda: rotary.Rope(head_dim=64, pairing="half", scaling=rotary.scalings.Linear(factor=0.5)),
-            "LENGTH": lambda: rotary.frequencies(
-                rotary.Rope(head_dim=64, pairing="half", scaling=rotary.scalings.Dynamic(factor=2, trained_length=64))
-            ),
-        }.items():
-            with self.subTest(code):
-                refused(self, code.strip(), make)
+        given = {"head_dim": 6, "pairing": "half"}
+        for code, wrong in (
+            ("PAIRING", {"pairing": None}), ("PAIRING", {"pairing": "\ud800"}), ("SHAPE", {"rotary_dim": 5}),
+            ("SHAPE", {"head_dim": 2**31 - 2}), ("SHAPE", {"head_rows": 0, "phase": [0.0] * 3}),
+            ("SCALING", {"scaling": rotary.scalings.Linear(factor=0.5)}), ("VALUE", {"base": 10**400}),
+        ):  # fmt: skip
+            refused(self, code, lambda: rotary.Rope(**{**given, **wrong}))  # noqa: B023
         with self.assertRaises(ValueError) as caught:
             rotary.Rope(head_dim=64, pairing="halves")
         again = pickle.loads(pickle.dumps(caught.exception))
@@ -75,10 +73,7 @@ class Values(unittest.TestCase):
             {"head_rows": [1]},
         ):  # fmt: skip
             with self.subTest(wrong), self.assertRaises(TypeError):
-                rotary.Rope(**{"head_dim": 6, "pairing": "half", **wrong})
-        for code, wrong in (("VALUE", {"base": 10**400}), ("PAIRING", {"pairing": "\ud800"}),
-                            ("SHAPE", {"head_rows": 0})):  # fmt: skip
-            refused(self, code, lambda: rotary.Rope(**{"head_dim": 6, "pairing": "half", "phase": [0.0] * 3, **wrong}))
+                rotary.Rope(**{**given, **wrong})
 
     def test_words_of_model_cards(self):
         half = rotary.Rope(head_dim=64, base=5e5, rotary_dim=32, pairing="half")
@@ -108,8 +103,6 @@ class Values(unittest.TestCase):
         self.assertEqual(rotary.makers.interleaved_axes([2, 1, 1])[:3], (0, 1, 2))
         self.assertEqual(len(rotary.makers.ernie_axes([4, 4, 2])), 10)
         self.assertEqual(rotary.makers.axial(head_dim=8, axes=2, base=100, pairing="half").axis, (0, 0, 1, 1))
-
-    def test_axes_of_unequal_width(self):
         rope = rotary.makers.axial(head_dim=130, axes=[(16, 256), 0, 56, (56, 10000, 2)], pairing="interleaved")
         self.assertEqual((rope.rotary_dim, rope.axis), (128, (0,) * 8 + (2,) * 28 + (3,) * 28))
         yarn = rotary.scalings.Yarn(factor=4, trained_length=64)
@@ -131,10 +124,9 @@ def eval_of(value):
 class TheFrequencies(unittest.TestCase):
     def test_plain(self):
         speeds = rotary.frequencies(rotary.Rope(head_dim=128, base=1e4, pairing="half"))
-        np.testing.assert_allclose(np.asarray(speeds.inv_freq), inv_freq(128), rtol=4e-16)
-        self.assertEqual((speeds.attention_factor, speeds.pairing), (1.0, "half"))
-        self.assertEqual((speeds.rotary_dim, speeds.axes), (128, 1))
-        self.assertEqual(speeds.inv_freq.tolist(), [speeds.inv_freq[i] for i in range(64)])
+        np.testing.assert_allclose(speeds.inv_freq, inv_freq(128), rtol=4e-16)
+        facts = speeds.attention_factor, speeds.pairing, speeds.rotary_dim, speeds.axes
+        self.assertEqual(facts, (1.0, "half", 128, 1))
 
     def test_length(self):
         rope = rotary.Rope(head_dim=64, pairing="half", scaling=rotary.scalings.Dynamic(factor=2, trained_length=64))
@@ -142,20 +134,15 @@ class TheFrequencies(unittest.TestCase):
         self.assertNotEqual(rotary.frequencies(rope, 65), rotary.frequencies(rope, 64))
         self.assertEqual(rotary.Table(rope, range(65)), rotary.Table(rope, range(65), length=65))
         self.assertNotEqual(rotary.Table(rope, range(65)), rotary.Table(rope, range(65), 64))
-        with self.assertRaises(rotary.Error):
-            rotary.Table(rotary.frequencies(rope, 64), range(65), 64)
+        refused(self, "LENGTH", lambda: rotary.frequencies(rope))
+        refused(self, "LENGTH", lambda: rotary.Table(rotary.frequencies(rope, 64), range(65), 64))
 
-    def test_by_hand_and_pickle(self):
+    def test_by_hand(self):
         words = {"attention_factor": 2.0, "axis": [0, 1, 0, 1], "clockwise": True}
-        speeds = rotary.makers.Frequencies(inv_freq(8), pairing="half", **words)
-        again = pickle.loads(pickle.dumps(speeds))
-        self.assertEqual(speeds, again)
-        self.assertEqual(hash(speeds), hash(again))
+        again = pickle.loads(pickle.dumps(rotary.makers.Frequencies(inv_freq(8), pairing="half", **words)))
         self.assertEqual((again.axis, again.clockwise, again.attention_factor), ((0, 1, 0, 1), True, 2.0))
-        with self.assertRaises(rotary.Error):
-            rotary.makers.Frequencies([1.0], pairing=None)
-        with self.assertRaises(rotary.Error):
-            rotary.makers.Frequencies([1.0, 0.5], pairing="half", axis=[0])
+        refused(self, "PAIRING", lambda: rotary.makers.Frequencies([1.0], pairing=None))
+        refused(self, "SHAPE", lambda: rotary.makers.Frequencies([1.0, 0.5], pairing="half", axis=[0]))
         bools = rotary.makers.Frequencies(np.array([True, False]), pairing="half")
         self.assertEqual(bools.inv_freq.tolist(), [1.0, 0.0])
 
@@ -169,22 +156,19 @@ class TheEquation(unittest.TestCase):
 
     def test_shapes_and_values(self):
         for heads, given, words in (
-            (2, self.speeds, {}),
-            (2, self.speeds.tolist(), {}),
+            (2, self.speeds, {}), (2, self.speeds.tolist(), {}), (1, self.speeds[0], {}),
             (2, self.speeds.ravel(), {"head_rows": 2, "summed_axes": 3}),
-            (1, self.speeds[0], {}),
             (2, self.speeds[:, 0], {"head_rows": 2}),
-        ):
-            rope = rotary.Rope(head_dim=16, pairing="half", inv_freq=given, phase=self.phase[:heads], **words)
-            by_hand = rotary.makers.Frequencies(given, pairing="half", phase=self.phase[:heads], **words)
+        ):  # fmt: skip
+            words |= {"pairing": "half", "inv_freq": given, "phase": self.phase[:heads]}
+            rope, by_hand = rotary.Rope(head_dim=16, **words), rotary.makers.Frequencies(**words)
             self.assertEqual(rotary.frequencies(rope).inv_freq.tolist(), by_hand.inv_freq.tolist())
             summed = by_hand.summed_axes
             self.assertEqual((rope.head_rows, by_hand.head_rows, rope.summed_axes), (heads, heads, summed))
             self.assertEqual((by_hand.axes, by_hand.rotary_dim), (max(1, summed), 16))
             np.testing.assert_array_equal(by_hand.inv_freq, np.asarray(given).reshape(by_hand.inv_freq.shape))
-            for value in (rope, by_hand):
-                self.assertEqual(pickle.loads(pickle.dumps(value)), value)
-            self.assertEqual(eval_of(rope), rope)
+            pickled = pickle.loads(pickle.dumps((rope, by_hand)))
+            self.assertEqual((*pickled, eval_of(rope)), (rope, by_hand, rope))
             self.assertNotEqual(rope, rope.replace(phase=()))
             f, places = by_hand.inv_freq.reshape(heads, -1, 8), self.places if summed else self.places[:1]
             angles = np.einsum("abt,hai->bthi", places, f) + self.phase[:heads]
@@ -192,17 +176,10 @@ class TheEquation(unittest.TestCase):
             self.assertEqual(table, rotary.Table(by_hand, places if summed else places[0]))
             self.assertEqual(table.shape, (2, 5, 2, 8) if heads > 1 else (2, 5, 8))
             self.assertEqual((table.tokens, table.batch, table.head_rows, table.pairs), (5, 2, heads, 8))
-            self.assertLessEqual(np.abs(table.cos - np.cos(angles).reshape(table.shape)).max(), 1e-7)
-            self.assertLessEqual(np.abs(table.sin - np.sin(angles).reshape(table.shape)).max(), 1e-7)
-            self.assertEqual(pickle.loads(pickle.dumps(table)), table)
-
-    def test_rows_per_head(self):
-        table = rotary.Table(rotary.Rope(head_dim=16, pairing="interleaved", inv_freq=self.speeds), self.places)
-        other = rotary.from_rows(table.cos, table.sin, pairing="interleaved")
-        far = [np.repeat(x, 2, 0)[::2].astype(np.float64) for x in (table.cos, table.sin)]
-        self.assertEqual((other.shape, other.cos.tolist()), (table.shape, table.cos.tolist()))
-        self.assertEqual(rotary.from_rows(*far, pairing="interleaved"), other)
-        self.assertEqual(pickle.loads(pickle.dumps(other)), other)
+            for got, exact in ((table.cos, np.cos(angles)), (table.sin, np.sin(angles))):
+                self.assertLessEqual(np.abs(got - exact.reshape(table.shape)).max(), 1e-7)
+            for again in (pickle.loads(pickle.dumps(table)), rotary.from_rows(table.cos, table.sin, pairing="half")):
+                self.assertEqual((again.shape, again.cos.tolist()), (table.shape, table.cos.tolist()))
 
     def test_heads_that_only_their_phases_tell_apart(self):
         """Frequencies [pairs] with phases [head_rows, pairs]."""
@@ -240,15 +217,16 @@ class TheEquation(unittest.TestCase):
 
     def test_refusals(self):
         words = {"pairing": "half"}
-        for make, part in (
-            (lambda: rotary.makers.Frequencies(self.speeds, head_rows=3, **words), "head_rows 3"),
-            (lambda: rotary.makers.Frequencies([[1.0, 2.0], [3.0]], **words), "one length"),
-            (lambda: rotary.makers.Frequencies(self.speeds, phase=[1.0], **words), "phase must"),
-            (lambda: rotary.makers.Frequencies([1.0, 2.0], head_rows=0, **words), "at least 1"),
-            (lambda: rotary.makers.Frequencies([1.0, 2.0], summed_axes=-1, **words), "summed_axes 0"),
-            (lambda: rotary.Rope(head_dim=18, inv_freq=self.speeds, **words), "9 pairs for each head but got 8"),
-            (lambda: rotary.Table(rotary.makers.Frequencies(self.speeds, **words), [1, 2]), "3 axes"),
-        ):
+        for part, inv_freq, more in (
+            ("head_rows 3", self.speeds, {"head_rows": 3}), ("one length", [[1.0, 2.0], [3.0]], {}),
+            ("phase must", self.speeds, {"phase": [1.0]}), ("at least 1", [1.0, 2.0], {"head_rows": 0}),
+            ("summed_axes 0", [1.0, 2.0], {"summed_axes": -1}),
+        ):  # fmt: skip
+            make = lambda: rotary.makers.Frequencies(inv_freq, **more, **words)  # noqa: B023, E731
+            self.assertIn(part, refused(self, "SHAPE", make))
+        wide, speeds = {"head_dim": 18, "inv_freq": self.speeds}, rotary.makers.Frequencies(self.speeds, **words)
+        for make, part in ((lambda: rotary.Rope(**wide, **words), "9 pairs for each head but got 8"),
+                           (lambda: rotary.Table(speeds, [1, 2]), "3 axes")):  # fmt: skip
             self.assertIn(part, refused(self, "SHAPE", make))
 
 
@@ -257,9 +235,8 @@ class TheTable(unittest.TestCase):
 
     def test_values(self):
         table = rotary.Table(self.rope, range(100))
-        cos, sin = rows(np.arange(100), inv_freq(64))
-        self.assertLessEqual(ulps(table.cos, cos).max(), 1)
-        self.assertLessEqual(ulps(table.sin, sin).max(), 1)
+        for got, expected in zip((table.cos, table.sin), rows(np.arange(100), inv_freq(64))):
+            self.assertLessEqual(ulps(got, expected).max(), 1)
         self.assertEqual((table.shape, table.pairs, table.tokens, table.batch), ((100, 32), 32, 100, 1))
 
     def test_forms_of_positions(self):
@@ -271,24 +248,16 @@ class TheTable(unittest.TestCase):
             table = rotary.Table(self.rope, positions)
             self.assertEqual(np.asarray(table.cos).tobytes(), np.asarray(expected.cos).tobytes())
             self.assertEqual(np.asarray(table.positions).tolist(), [3, 4, 5])
-        # A type that cannot hold a position is refused: bfloat16 has no 1001, float16 no 2049, a double no 2^60 + 1.
-        refused(self, "DTYPE", lambda: rotary.Table(self.rope, np.array([3, 4, 5], np.float16)))
-        refused(self, "POSITION", lambda: rotary.Table(self.rope, [2**60 + 1, 0.5]))
-        self.assertEqual(rotary.Table(self.rope, 7).shape, (1, 32))
         self.assertEqual(rotary.Table(self.rope, np.int64(7)).cos.tolist(), rotary.Table(self.rope, [7]).cos.tolist())
-        self.assertEqual(rotary.Table(self.rope, [[1, 2, 3], [4, 5, 6]]).shape, (2, 3, 32))
-        self.assertEqual(rotary.Table(self.rope, np.arange(6).reshape(1, 6)).shape, (1, 6, 32))
-        self.assertEqual(rotary.Table(self.rope, range(9, 0, -3)).positions.tolist(), [9, 6, 3])
-        self.assertEqual(rotary.Table(self.rope, [-1, 0.5]).positions.tolist(), [-1.0, 0.5])
-        self.assertEqual(rotary.Table(self.rope, [[], []]).shape, (2, 0, 32))
-        self.assertEqual(rotary.Table(self.rope, range(5, 6, 2**70)).positions.tolist(), [5])
-        big = 2**63 - 1
-        self.assertEqual(rotary.Table(self.rope, [big]).positions.tolist(), [big])
+        for positions, shape in ((7, (1, 32)), ([[1, 2, 3], [4, 5, 6]], (2, 3, 32)), ([[], []], (2, 0, 32)),
+                                 (np.arange(6).reshape(1, 6), (1, 6, 32))):  # fmt: skip
+            self.assertEqual(rotary.Table(self.rope, positions).shape, shape)
+        for positions in (range(9, 0, -3), [-1, 0.5], range(5, 6, 2**70), [2**63 - 1]):
+            self.assertEqual(rotary.Table(self.rope, positions).positions.tolist(), [*positions])
 
     def test_several_axes(self):
         rope = rotary.Rope(head_dim=64, pairing="half", axis=rotary.makers.sectioned_axes([16, 8, 8]))
-        text = rotary.Table(rope, range(5))
-        same = rotary.Table(rope, np.stack([np.arange(5)] * 3))
+        text, same = rotary.Table(rope, range(5)), rotary.Table(rope, np.stack([np.arange(5)] * 3))
         self.assertEqual(text.cos.tolist(), same.cos.tolist())
         grid = np.array([[0, 0, 0], [5, 5, 6], [1, 2, 3]])
         table = np.asarray(rotary.Table(rope, grid).cos)
@@ -316,18 +285,15 @@ class TheTable(unittest.TestCase):
         self.assertEqual(rows, rotary.Table(self.rope, [[1, 2, 3], [6, 7, 8]]))
 
     def test_wrong_positions(self):
-        for code, positions in {
-            "POSITION": [2**63],
-            "SHAPE": np.zeros((1, 2, 3, 4), int),
-            "SHAPE ": [[1, 2], [3]],
-            "POSITION ": range(2**63, 2**63 + 1),
-            "DTYPE": np.array([True, False]),
-        }.items():
-            with self.subTest(code):
-                refused(self, code.strip(), lambda: rotary.Table(self.rope, positions))
-        for bad in ([float("nan")], [[1], 2], np.array([2**64 - 1], np.uint64), [[[[1]]]]):
-            with self.subTest(bad), self.assertRaises(rotary.Error):
-                rotary.Table(self.rope, bad)
+        for code, *wrong in (
+            ("POSITION", [2**63], range(2**63, 2**63 + 1), [float("nan")], np.array([2**64 - 1], np.uint64),
+             [2**60 + 1, 0.5]),
+            ("SHAPE", np.zeros((1, 2, 3, 4), int), [[1, 2], [3]], [[1], 2], [[[[1]]]]),
+            ("DTYPE", np.array([True, False]), np.array([3, 4, 5], np.float16)),  # float16 has no 2049
+        ):  # fmt: skip
+            for positions in wrong:
+                with self.subTest(positions):
+                    refused(self, code, lambda: rotary.Table(self.rope, positions))  # noqa: B023
         for bad in ("0:8", None, [True], ["a"], object(), {1: 2}):
             with self.subTest(bad), self.assertRaises(TypeError):
                 rotary.Table(self.rope, bad)
@@ -335,27 +301,10 @@ class TheTable(unittest.TestCase):
     def test_values_cannot_be_written(self):
         table = rotary.Table(self.rope, range(4))
         for array in (table.cos, table.sin, table.positions, rotary.frequencies(self.rope).inv_freq):
-            view = np.asarray(array)
-            self.assertFalse(view.flags.writeable)
-            with self.assertRaises(ValueError):
-                view.flags.writeable = True
-            self.assertTrue(memoryview(array).readonly)
-            with self.assertRaises((TypeError, BufferError)):
-                memoryview(array)[(0,) * array.ndim] = 1
             self.assertIs(type(array), np.ndarray)
-        with self.assertRaises((AttributeError, TypeError)):
-            table.cos = 1
-
-    def test_compares_hashes_pickles(self):
-        for positions in (range(5), [[0, 1], [2, 3]], [0.5, 1.5], 3):
-            table = rotary.Table(self.rope, positions)
-            again = pickle.loads(pickle.dumps(table))
-            self.assertEqual(table, again)
-            self.assertEqual(hash(table), hash(again))
-            self.assertEqual(copy.deepcopy(table), table)
-            self.assertEqual(again.shape, table.shape)
-            self.assertEqual(again.positions.tolist(), table.positions.tolist())
-        self.assertNotEqual(rotary.Table(self.rope, 1), rotary.Table(self.rope, 2))
+            self.assertTrue(memoryview(array).readonly and not array.flags.writeable)
+            with self.assertRaises(ValueError):
+                array.flags.writeable = True
 
     def test_damaged_pickles(self):
         """A state that does not fit raises an ordinary error."""
@@ -384,12 +333,10 @@ class TheTable(unittest.TestCase):
     def test_rounding_and_angles(self):
         exact = np.asarray(rotary.Table(self.rope, range(9)).cos)
         half = np.asarray(rotary.Table(self.rope, range(9), rounding="f16").cos)
-        np.testing.assert_array_equal(half, half.astype(np.float16).astype(np.float32))
-        self.assertLess(np.abs(half - exact).max(), 1e-3)
+        np.testing.assert_array_equal(half, exact.astype(np.float16).astype(np.float32))
         steps = np.asarray(rotary.Table(self.rope, range(9), angles="float32").cos)
-        self.assertLess(np.abs(steps - exact).max(), 1e-5)
-        with self.assertRaises(rotary.Error):
-            rotary.Table(self.rope, 1, angles="rough")
+        self.assertTrue(0 < np.abs(steps - exact).max() < 1e-5)
+        refused(self, "VALUE", lambda: rotary.Table(self.rope, 1, angles="rough"))
 
 
 class Between(unittest.TestCase):
@@ -400,9 +347,8 @@ class Between(unittest.TestCase):
         for to, factor in ((self.plain, 1.0), (yarn, rotary.frequencies(yarn).attention_factor)):
             turn = rotary.Table.between(self.plain, range(1000, 1005), rotary.frequencies(to), [3, 4, 5, 6, 70000])
             before = np.arange(1000, 1005)[:, None] * rotary.frequencies(self.plain).inv_freq
-            after = np.array([3, 4, 5, 6, 70000])[:, None] * rotary.frequencies(to).inv_freq
-            self.assertLess(np.abs(turn.cos - factor * np.cos(after - before)).max(), 1e-6)
-            self.assertLess(np.abs(turn.sin - factor * np.sin(after - before)).max(), 1e-6)
+            apart = np.array([3, 4, 5, 6, 70000])[:, None] * rotary.frequencies(to).inv_freq - before
+            np.testing.assert_allclose((turn.cos, turn.sin), (factor * np.cos(apart), factor * np.sin(apart)), 0, 1e-6)
             self.assertIsNone(turn.positions)
             self.assertEqual(pickle.loads(pickle.dumps(turn)), turn)
         self.assertEqual(rotary.Table.between(yarn, 7, yarn, 7).cos.tolist(), [[1.0] * 32], "the factor is a ratio")

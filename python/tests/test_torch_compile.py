@@ -2,6 +2,7 @@
 
 import copy
 import io
+import itertools
 import pickle
 import unittest
 
@@ -42,14 +43,12 @@ class Compile(unittest.TestCase):
         """Four lengths take two graphs, and no call uses the rows of another call's table."""
         for backend in ("aot_eager", "inductor"):
             run, counter = compiled(lambda q, k, t: rotary.rotate_qk(q, k, t, layout="bhtd"), backend)
-            for tokens in (5, 7, 9, 12):
-                for start in (0, 100):
-                    q, k = torch.randn(2, 4, tokens, 16), torch.randn(2, 1, tokens, 16).bfloat16()
-                    table = table_of(positions=range(start, start + tokens))
-                    expected = rotary.rotate_qk(q, k, table, layout="bhtd")
-                    got = run(q, k, table)
-                    self.assertTrue(all(map(torch.equal, got, expected)))
-                    self.assertEqual([y.stride() for y in got], [y.stride() for y in expected])
+            for tokens, start in itertools.product((5, 7, 9, 12), (0, 100)):
+                q, k = torch.randn(2, 4, tokens, 16), torch.randn(2, 1, tokens, 16).bfloat16()
+                table = table_of(positions=range(start, start + tokens))
+                expected, got = rotary.rotate_qk(q, k, table, layout="bhtd"), run(q, k, table)
+                self.assertTrue(all(map(torch.equal, got, expected)))
+                self.assertEqual([y.stride() for y in got], [y.stride() for y in expected])
             self.assertLessEqual(counter.frame_count, 2)
 
     def test_one_token_is_fused(self):
@@ -74,13 +73,9 @@ class Compile(unittest.TestCase):
 
         x = torch.randn(5, 3, 16)
         run, _ = compiled(lambda x: rotary.rotate(x, Cell.table, layout="thd"))
-        for positions in (range(5), range(50, 55), range(5)):
-            Cell.table = table_of(positions=positions)
+        tables = [table_of(positions=positions) for positions in (range(5), range(50, 55), range(5))]
+        for Cell.table in (*tables, table_of("interleaved"), rotary.from_rows(*rows_of(tables[0]), pairing="half")):
             self.assertTrue(torch.equal(run(x), rotary.rotate(x, Cell.table, layout="thd")))
-        Cell.table = table_of("interleaved")
-        self.assertTrue(torch.equal(run(x), rotary.rotate(x, Cell.table, layout="thd")))
-        Cell.table = rotary.from_rows(*rows_of(table_of()), pairing="half")
-        self.assertTrue(torch.equal(run(x), rotary.rotate(x, Cell.table, layout="thd")))
 
     def test_gradients(self):
         def step(q, k, cos, sin):
@@ -89,15 +84,11 @@ class Compile(unittest.TestCase):
             return (q.pow(2).sum(-1) * k.sum(-1)).sum()
 
         inputs = [torch.randn(2, 5, 1, 16), torch.randn(2, 5, 1, 16), *rows_of(table_of())]
-        for one in inputs:
-            one.requires_grad_()
+        inputs = [one.requires_grad_() for one in inputs]
         expected = torch.autograd.grad(step(*inputs), inputs)
         for backend in ("aot_eager", "inductor"):
-            run, counter = compiled(step, backend)
-            got = torch.autograd.grad(run(*inputs), inputs)
-            for one, other in zip(got, expected):
-                torch.testing.assert_close(one, other, rtol=1e-5, atol=1e-5)
-            self.assertEqual(counter.frame_count, 1)
+            got = torch.autograd.grad(compiled(step, backend)[0](*inputs), inputs)
+            torch.testing.assert_close(got, expected, rtol=1e-5, atol=1e-5)
 
     def test_the_whole_family(self):
         table, x = table_of(), torch.randn(2, 5, 4, 16)
@@ -119,17 +110,14 @@ class Compile(unittest.TestCase):
 
     def test_the_first_call_of_a_process(self):
         """A function compiles although rotary._torch was never imported, also with vmap and grad in it."""
-        code = (
-            "import rotary, torch\n"
-            "t = rotary.Table(rotary.Rope(head_dim=16, pairing='half'), range(5))\n"
-            "x = torch.randn(5, 3, 16)\n"
-            "f = lambda x: rotary.rotate(x, t, layout='thd')\n"
-            "assert torch.equal(torch.compile(f, fullgraph=True, backend='aot_eager')(x), f(x))\n"
-            "g = torch.func.grad(lambda x: torch.func.vmap(f)(x).pow(3).sum())\n"
-            "y = torch.randn(2, 5, 3, 16)\n"
-            "torch.testing.assert_close(torch.compile(g, fullgraph=True, backend='aot_eager')(y), g(y))\n"
-        )
-        run_python("-c", code)
+        run_python("-c", """
+import rotary, torch
+table = rotary.Table(rotary.Rope(head_dim=16, pairing="half"), range(5))
+f = lambda x: rotary.rotate(x, table, layout="thd")
+g = torch.func.grad(lambda x: torch.func.vmap(f)(x).pow(3).sum())
+for function, x in ((f, torch.randn(5, 3, 16)), (g, torch.randn(2, 5, 3, 16))):
+    torch.testing.assert_close(torch.compile(function, fullgraph=True, backend="aot_eager")(x), function(x))
+""")
 
 
 @needs_torch
@@ -142,12 +130,6 @@ class Module(unittest.TestCase):
 
     def test_positions(self):
         rope = rotary.RotaryEmbedding(head_dim=16, base=500.0, pairing="interleaved")
-        q, k = self.q, self.k
-
-        def expected(positions):
-            table = rotary.Table(rotary.Rope(head_dim=16, base=500.0, pairing="interleaved"), positions)
-            return rotary.rotate_qk(q, k, table, layout="bhtd")
-
         ids = [[3, 4, 5, 6, 7], [0, 1, 2, 3, 4]]
         for positions, words in (
             (range(5), {}),
@@ -158,18 +140,17 @@ class Module(unittest.TestCase):
             (ids, {"positions": ids}),
             ([0.5, 1, 2, 3, 4], {"positions": torch.tensor([0.5, 1, 2, 3, 4])}),
         ):
-            got = rope(q, k, layout="bhtd", **words)
-            self.assertTrue(all(map(torch.equal, got, expected(positions))), words)
-            self.assertTrue(torch.equal(rope(q, layout="bhtd", **words), got[0]))
+            expected = rotary.rotate_qk(self.q, self.k, rotary.Table(rope.rope, positions), layout="bhtd")
+            got = *rope(self.q, self.k, layout="bhtd", **words), rope(self.q, layout="bhtd", **words)
+            self.assertTrue(all(map(torch.equal, got, (*expected, expected[0]))), words)
 
     def test_positions_of_every_kind_in_one_graph(self):
         rope = rotary.RotaryEmbedding(head_dim=16, pairing="half", layout="bhtd")
         expected = rope(self.q, self.k, offset=3)
         for positions in (range(3, 8), [3, 4, 5, 6, 7], [3.0, 4, 5, 6, 7], torch.arange(3, 8)):
-            run, _ = compiled(lambda q, k: rope(q, k, positions))  # noqa: B023
-            self.assertTrue(all(map(torch.equal, run(self.q, self.k), expected)), positions)
-            run, _ = compiled(lambda q: rotary.rotate(q, rope.table(positions), layout="bhtd"))  # noqa: B023
-            self.assertTrue(torch.equal(run(self.q), expected[0]))
+            for turn in (lambda q, k: rope(q, k, positions),  # noqa: B023
+                         lambda *both: rotary.rotate_qk(*both, rope.table(positions), layout="bhtd")):  # noqa: B023
+                self.assertTrue(all(map(torch.equal, compiled(turn)[0](self.q, self.k), expected)), positions)
         run, _ = compiled(lambda q: rope(q, positions=7))
         self.assertTrue(torch.equal(run(self.q[:, :, :1]), rope(self.q[:, :, :1], positions=7)))
         wide = self.q.double(), self.k.double()
@@ -182,21 +163,16 @@ class Module(unittest.TestCase):
     def test_ropes(self):
         several = rotary.Rope(head_dim=16, pairing="half", axis=rotary.makers.sectioned_axes([4, 2, 2]))
         ids = torch.arange(30).view(3, 2, 5)
-        self.assertTrue(
-            torch.equal(
-                rotary.RotaryEmbedding(several)(self.q, positions=ids, layout="bhtd"),
-                rotary.rotate(self.q, rotary.Table(several, ids.numpy()), layout="bhtd"),
-            )
-        )
+        expected = rotary.rotate(self.q, rotary.Table(several, ids.numpy()), layout="bhtd")
+        self.assertTrue(torch.equal(rotary.RotaryEmbedding(several)(self.q, positions=ids, layout="bhtd"), expected))
         entry = rotary.config({"model_type": "llama", "hidden_size": 64, "num_attention_heads": 4,
                                "num_hidden_layers": 1, "max_position_embeddings": 128})[0]  # fmt: skip
         speeds = rotary.frequencies(entry.rope)
         expected = rotary.rotate(self.q, rotary.Table(entry.rope, range(5)), layout="bhtd")
         for source in (entry, entry.rope, speeds):
             rope = rotary.RotaryEmbedding(source, layout="bhtd")
-            self.assertTrue(torch.equal(rope(self.q), expected))
-            run, _ = compiled(rope)
-            self.assertTrue(torch.equal(run(self.q), expected))
+            for run in (rope, compiled(rope)[0]):
+                self.assertTrue(torch.equal(run(self.q), expected))
 
     def test_a_rope_of_one_axis_takes_its_own_of_all(self):
         second = rotary.config({"_class_name": "AllegroTransformer3DModel"})[1]
@@ -229,62 +205,47 @@ class Module(unittest.TestCase):
     def test_dynamic_scaling_takes_the_length_of_the_call(self):
         scaled = rotary.Rope(head_dim=16, pairing="half", scaling=rotary.scalings.Dynamic(factor=4, trained_length=4))
         rope = rotary.RotaryEmbedding(scaled, layout="bhtd")
-        run, _ = compiled(rope)
-        for offset in (0, 30):
-            expected = rotary.rotate(self.q, rotary.Table(scaled, range(offset, offset + 5)), layout="bhtd")
-            self.assertTrue(torch.equal(rope(self.q, offset=offset), expected))
-            self.assertTrue(torch.equal(run(self.q, offset=offset), expected))
-        expected = rotary.rotate(self.q, rotary.Table(scaled, range(5), 99), layout="bhtd")
-        self.assertTrue(torch.equal(rope(self.q, length=99), expected))
-        self.assertTrue(torch.equal(run(self.q, length=99), expected))
+        for run in (rope, compiled(rope)[0]):
+            for offset, length in ((0, None), (30, None), (0, 99)):
+                table = rotary.Table(scaled, range(offset, offset + 5), length)
+                expected = rotary.rotate(self.q, table, layout="bhtd")
+                self.assertTrue(torch.equal(run(self.q, offset=offset, length=length), expected))
 
     def test_compile_with_dynamic_tokens(self):
+        """Lengths that differ, and an offset that grows, take two graphs."""
         rope = rotary.RotaryEmbedding(head_dim=16, pairing="half", layout="bhtd")
-        run, counter = compiled(rope, "inductor")
-        for tokens in (5, 7, 9, 12):
-            q, k = torch.randn(2, 4, tokens, 16), torch.randn(2, 1, tokens, 16)
-            self.assertTrue(all(map(torch.equal, run(q, k, offset=3), rope(q, k, offset=3))))
-        self.assertLessEqual(counter.frame_count, 2)
-        run, counter = compiled(rope)
-        for step in range(2, 8):  # decoding: an offset that grows
-            q, k = torch.randn(2, 4, 1, 16), torch.randn(2, 1, 1, 16)
-            self.assertTrue(all(map(torch.equal, run(q, k, offset=step), rope(q, k, offset=step))))
-        self.assertLessEqual(counter.frame_count, 2)
+        prefill, decode = [(tokens, 3) for tokens in (5, 7, 9, 12)], [(1, step) for step in range(2, 8)]
+        for backend, calls in (("inductor", prefill), ("aot_eager", decode)):
+            run, counter = compiled(rope, backend)
+            for tokens, offset in calls:
+                q, k = torch.randn(2, 4, tokens, 16), torch.randn(2, 1, tokens, 16)
+                self.assertTrue(all(map(torch.equal, run(q, k, offset=offset), rope(q, k, offset=offset))))
+            self.assertLessEqual(counter.frame_count, 2)
 
     def test_nothing_can_be_harmed(self):
         rope = rotary.RotaryEmbedding(head_dim=16, pairing="half", layout="bhtd")
         expected = rope(self.q, offset=1000)
         self.assertEqual((list(rope.parameters()), list(rope.buffers()), dict(rope.state_dict())), ([], [], {}))
         with torch.device("meta"):
-            unmade = Model()
-            self.assertEqual(unmade(torch.zeros(1, 5, 32)).device.type, "meta")
-        loaded = unmade.to_empty(device="cpu")
-        model = Model()
-        loaded.load_state_dict(model.state_dict())
-        x = torch.randn(2, 5, 32)
+            loaded = Model()
+            self.assertEqual(loaded(torch.zeros(1, 5, 32)).device.type, "meta")
+        model, x = Model(), torch.randn(2, 5, 32)
+        loaded.to_empty(device="cpu").load_state_dict(model.state_dict())
         self.assertTrue(torch.equal(loaded(x), model(x)))
         for other in (
-            copy.deepcopy(rope),
-            pickle.loads(pickle.dumps(rope)),
-            copy.deepcopy(rope).to(torch.bfloat16),
-            copy.deepcopy(rope).half().float(),
-            copy.deepcopy(rope).to("meta").to_empty(device="cpu"),
-            unmade.rope,
-        ):
+            copy.deepcopy(rope), pickle.loads(pickle.dumps(rope)), copy.deepcopy(rope).to(torch.bfloat16), loaded.rope,
+            copy.deepcopy(rope).half().float(), copy.deepcopy(rope).to("meta").to_empty(device="cpu"),
+        ):  # fmt: skip
             self.assertTrue(torch.equal(other(self.q, offset=1000), expected))
-        self.assertTrue(torch.equal(model(x), copy.deepcopy(model)(x)))
 
     def test_precision_of_the_table_is_not_that_of_the_model(self):
         rope = rotary.RotaryEmbedding(head_dim=16, pairing="half", layout="bhtd").to(torch.bfloat16)
         table = rotary.Table(rotary.Rope(head_dim=16, pairing="half"), range(131000, 131005))
         for dtype in (torch.bfloat16, torch.float16):
             q = self.q.to(dtype)
-            once = turned(q, table, "bhtd")
-            self.assertTrue(torch.equal(rope(q, offset=131000), once))
+            self.assertTrue(torch.equal(rope(q, offset=131000), turned(q, table, "bhtd")))
         with torch.autocast("cpu", torch.bfloat16):
-            model = Model()
-            y = model(torch.randn(2, 5, 32))
-            self.assertEqual(y.dtype, torch.bfloat16)
+            self.assertEqual(Model()(torch.randn(2, 5, 32)).dtype, torch.bfloat16)
 
     def test_export(self):
         model = Model().eval()
@@ -310,18 +271,13 @@ class Module(unittest.TestCase):
 
     def test_errors(self):
         rope = rotary.RotaryEmbedding(head_dim=16, pairing="half")
-        for code, make in (
-            ("PAIRING", lambda: rotary.RotaryEmbedding(head_dim=16, pairing=None)),
-            ("SHAPE", lambda: rope(self.q, self.k)),
-            ("SHAPE", lambda: rope(self.q, positions=[1, 2], layout="bhtd")),
-            ("VALUE", lambda: rope(self.q, positions=range(5), offset=3, layout="bhtd")),
-            ("VALUE", lambda: rotary.RotaryEmbedding(head_dim=16, pairing="half", angles="near")),
-        ):
-            refused(self, code, make)
-        for wrong in (
-            lambda: rotary.RotaryEmbedding(),
-            lambda: rotary.RotaryEmbedding(rotary.Rope(head_dim=16, pairing="half"), head_dim=16),
-            lambda: rotary.RotaryEmbedding(64),
-        ):
+        for code, call, words in (
+            ("PAIRING", rotary.RotaryEmbedding, {"head_dim": 16, "pairing": None}),
+            ("VALUE", rotary.RotaryEmbedding, {"head_dim": 16, "pairing": "half", "angles": "near"}),
+            ("SHAPE", rope, {"q": self.q}), ("SHAPE", rope, {"q": self.q, "positions": [1, 2], "layout": "bhtd"}),
+            ("VALUE", rope, {"q": self.q, "positions": range(5), "offset": 3, "layout": "bhtd"}),
+        ):  # fmt: skip
+            refused(self, code, lambda: call(**words))  # noqa: B023
+        for words in ({}, {"rope": rope.rope, "head_dim": 16}, {"rope": 64}):
             with self.assertRaises(TypeError):
-                wrong()
+                rotary.RotaryEmbedding(**words)

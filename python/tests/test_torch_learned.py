@@ -1,15 +1,11 @@
-"""RotaryEmbedding(learned="mixed"): its gradients, initial values and training, beside timm's own module."""
+"""RotaryEmbedding(learned="mixed"): its gradients, initial values and training."""
 
+import math
 import unittest
 
 import rotary
 from support import refused
 from torch_support import needs_torch, torch
-
-try:
-    import timm.layers.pos_embed_sincos as timm
-except ImportError:
-    timm = None
 
 WORDS = {"head_dim": 16, "heads": 2, "pairing": "interleaved", "learned": "mixed", "layout": "bhtd"}
 GRID = [[x for _ in range(3) for x in range(4)], [y for y in range(3) for _ in range(4)]]
@@ -66,6 +62,9 @@ class Learned(unittest.TestCase):
         with torch.device("meta"):
             other = rotary.RotaryEmbedding(**WORDS, phase=True, generator=seeded())
         self.assertTrue(other.inv_freq.is_meta)
+        angles = 2 * math.pi * torch.rand(2, generator=seeded())  # as timm draws them
+        drawn = torch.tensor(rotary.makers.mixed_directions(16, angles.tolist()))
+        torch.testing.assert_close(rope.inv_freq.detach().double(), drawn, rtol=0, atol=1e-6)
         other.to_empty(device="cpu").reset_parameters()
         self.assertTrue(torch.equal(other.inv_freq, rope.inv_freq) and torch.equal(other.phase, rope.phase))
         with torch.no_grad():
@@ -87,18 +86,3 @@ class Learned(unittest.TestCase):
             rotary.RotaryEmbedding(head_dim=16, pairing="half", learned="mixed")
         scaled = {"head_dim": 16, "heads": 2, "pairing": "half", "scaling": rotary.scalings.Linear(factor=2)}
         refused(self, "SCALING", lambda: rotary.RotaryEmbedding(**scaled, learned="mixed"))
-
-    @unittest.skipIf(timm is None, "timm is not installed")
-    def test_timms_module(self):
-        torch.manual_seed(5)
-        theirs = timm.RotaryEmbeddingMixed(dim=32, depth=1, num_heads=2, feat_shape=[3, 4])
-        ours = rotary.RotaryEmbedding(**WORDS, generator=seeded(5))
-        drawn = theirs.freqs.detach()[:, 0].transpose(0, 1)
-        torch.testing.assert_close(drawn, ours.inv_freq.detach(), rtol=0, atol=1e-6)
-        ours.inv_freq.data.copy_(drawn)
-        x = torch.randn(2, 2, 12, 16)
-        expected, got = timm.apply_rot_embed_cat(x, theirs.get_embed()[0]), ours(x, positions=GRID)
-        torch.testing.assert_close(got, expected, rtol=0, atol=2e-6)
-        grad = torch.randn_like(x)
-        (one,), (two,) = (torch.autograd.grad(y, p, grad) for y, p in ((expected, theirs.freqs), (got, ours.inv_freq)))
-        torch.testing.assert_close(one[:, 0].transpose(0, 1), two, rtol=1e-5, atol=1e-4)

@@ -42,31 +42,26 @@ def batch():
     return torch.randn(4, TOKENS, WIDTH, generator=torch.Generator().manual_seed(1))
 
 
-def meet(rank, folder):
+def work_together(rank, folder, work):
     torch.set_num_threads(1)
     dist.init_process_group("gloo", init_method=f"file://{folder}/meeting", rank=rank, world_size=2)
-
-
-def leave():
+    torch.save(work(), f"{folder}/result{rank}")
     dist.barrier()  # Gloo aborts a process whose peer has gone while it still sends
     dist.destroy_process_group()
 
 
-def train_by_ddp(rank, folder):
-    meet(rank, folder)
+def train_by_ddp():
     trained = torch.nn.parallel.DistributedDataParallel(model())
-    trained(batch().chunk(2)[rank]).square().mean().backward()
-    torch.save([one.grad for one in trained.parameters()], f"{folder}/gradients{rank}")
-    leave()
+    trained(batch().chunk(2)[dist.get_rank()]).square().mean().backward()
+    return [one.grad for one in trained.parameters()]
 
 
-def load_by_fsdp(rank, folder):
+def load_by_fsdp():
     """The model is built on meta, sharded, given memory and then its weights, as in trainers."""
     from torch.distributed.device_mesh import init_device_mesh
     from torch.distributed.fsdp import fully_shard
     from torch.distributed.tensor import distribute_tensor
 
-    meet(rank, folder)
     mesh = init_device_mesh("cpu", (2,))
     weights = model().state_dict()
     loaded = model("meta")
@@ -82,15 +77,13 @@ def load_by_fsdp(rank, folder):
     y = loaded(batch())
     y.square().mean().backward()
     finite = all(bool(one.grad.to_local().isfinite().all()) for one in loaded.parameters())
-    torch.save((y.detach(), finite), f"{folder}/result{rank}")
-    leave()
+    return y.detach(), finite
 
 
-def rotate_shards(rank, folder):
+def rotate_shards():
     from torch.distributed.device_mesh import init_device_mesh
     from torch.distributed.tensor import Replicate, Shard, distribute_tensor
 
-    meet(rank, folder)
     mesh, results = init_device_mesh("cpu", (2,)), []
     generator = torch.Generator().manual_seed(2)
     rope = rotary.Rope(head_dim=HEAD_DIM, pairing="half")
@@ -111,8 +104,7 @@ def rotate_shards(rank, folder):
                         for one, other in zip((*got, alone), (*expected, expected[1]))),
                     torch.equal(given[0].grad.full_tensor(), q.grad),
                 ]
-    torch.save(results, f"{folder}/shards{rank}")
-    leave()
+    return results
 
 
 class Rotated(torch.utils.data.Dataset):
@@ -130,15 +122,15 @@ class Rotated(torch.utils.data.Dataset):
 
 
 class Processes(unittest.TestCase):
-    def run_two(self, work, results):
+    def run_two(self, work):
         with tempfile.TemporaryDirectory() as folder:
-            multiprocessing.spawn(work, (folder,), nprocs=2)
-            return [torch.load(os.path.join(folder, f"{results}{rank}")) for rank in range(2)]
+            multiprocessing.spawn(work_together, (folder, work), nprocs=2)
+            return [torch.load(os.path.join(folder, f"result{rank}")) for rank in range(2)]
 
     def test_ddp(self):
         alone = model()
         alone(batch()).square().mean().backward()
-        for gradients in self.run_two(train_by_ddp, "gradients"):
+        for gradients in self.run_two(train_by_ddp):
             for got, one in zip(gradients, alone.parameters(), strict=True):
                 torch.testing.assert_close(got, one.grad, rtol=1e-5, atol=1e-7)
 
@@ -148,7 +140,7 @@ class Processes(unittest.TestCase):
         except ImportError:
             self.skipTest("this torch has no FSDP2")
         expected = model()(batch())
-        for y, finite in self.run_two(load_by_fsdp, "result"):
+        for y, finite in self.run_two(load_by_fsdp):
             torch.testing.assert_close(y, expected.detach(), rtol=1e-5, atol=1e-6)
             self.assertTrue(finite)
 
@@ -157,7 +149,7 @@ class Processes(unittest.TestCase):
             from torch.distributed.tensor.experimental import register_sharding  # noqa: F401
         except ImportError:
             self.skipTest("this torch does not let an op say how it is sharded")
-        for results in self.run_two(rotate_shards, "shards"):
+        for results in self.run_two(rotate_shards):
             self.assertEqual(results, [True] * len(results))
 
     def test_data_loader(self):

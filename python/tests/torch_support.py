@@ -1,4 +1,4 @@
-"""The rotation by torch's own ops, as frameworks write it, and helpers of the torch tests."""
+"""Helpers of the torch tests."""
 
 import contextlib
 import functools
@@ -7,7 +7,7 @@ import unittest
 from unittest import mock
 
 import rotary
-from support import PAIRINGS, refused  # noqa: F401
+from support import PAIRINGS, refused, rotated  # noqa: F401
 
 try:
     import torch
@@ -32,8 +32,12 @@ if torch is not None:
 needs_torch = unittest.skipIf(torch is None, "torch is not installed")
 
 
-def table_of(pairing="half", positions=range(5), rotary_dim=12):
-    return rotary.Table(rotary.Rope(head_dim=16, rotary_dim=rotary_dim, pairing=pairing), positions)
+def rope_of(pairing="half", rotary_dim=12):
+    return rotary.Rope(head_dim=16, rotary_dim=rotary_dim, pairing=pairing)
+
+
+def table_of(pairing="half", positions=range(5)):
+    return rotary.Table(rope_of(pairing), positions)
 
 
 def rows_of(table, dtype=None):
@@ -41,30 +45,10 @@ def rows_of(table, dtype=None):
     return tuple(torch.tensor(rows).to(dtype or torch.float32) for rows in (table.cos, table.sin))
 
 
-def eager(x, cos, sin, pairing, layout, first=0, backward=False):
-    """x rotated by rows [tokens, pairs] or [batch, tokens, pairs] in the rows' type, with one rounding to x's type."""
-    pairs = cos.shape[-1]
-    named = {"b": cos.shape[0] if cos.dim() == 3 else 1, "t": cos.shape[-2], "h": 1}
-    moved = cos.dim() == 3 and "t" in layout and layout.index("t") < layout.index("b")
-    shape = [named[letter] for letter in layout[:-1]] + [pairs]
-    c, s = ((rows.transpose(0, 1) if moved else rows).reshape(shape) for rows in (cos, sin))
-    wide = x.to(cos.dtype)
-    block = wide[..., first : first + 2 * pairs]
-    crossed = pairing == "interleaved_to_half"
-    if pairing == "half" or (crossed and backward):
-        a, b = block[..., :pairs], block[..., pairs:]
-    else:
-        a, b = block[..., 0::2], block[..., 1::2]
-    s = -s if backward else s
-    y = a * c - b * s, b * c + a * s
-    turned = torch.cat(y, -1) if pairing == "half" or (crossed and not backward) else torch.stack(y, -1).flatten(-2)
-    return torch.cat((x[..., :first], turned.to(x.dtype), x[..., first + 2 * pairs :]), -1)
-
-
-def turned(x, table, layout, **words):
-    """x rotated by eager() with the rows of a table."""
-    rows = rows_of(table, torch.float64 if x.dtype == torch.float64 else torch.float32)
-    return eager(x, *rows, table.pairing, layout, **words)
+def turned(x, table, layout):
+    """x rotated by the formula in numpy, rounded once."""
+    y = rotated(x.float().numpy(), table.cos, table.sin, table.pairing, layout)
+    return torch.from_numpy(y).to(x.dtype)
 
 
 @contextlib.contextmanager

@@ -37,8 +37,7 @@ def _overlap(a: Tensor, b: Tensor) -> bool:
 
 def _rows(operation: str, table: Any, x: Any) -> tuple[Tensor, Tensor]:
     if type(x) not in TYPES and _is_dtensor(x) and isinstance(table, Table | TensorTable):
-        rows = (table.cos, table.sin) if isinstance(table, TensorTable) else (table._torch_cos, table._torch_sin)
-        return _replicated(rows[0], x), _replicated(rows[1], x)
+        return _replicated(table._torch_cos, x), _replicated(table._torch_sin, x)
     if isinstance(table, TensorTable):
         return table.cos, table.sin
     if not isinstance(table, Table):
@@ -99,7 +98,7 @@ def turned(
     """
     if not _is_fused(q, layout):
         return ops.rotate_qk(q, k, cos, sin, pairing, layout, first, False)
-    how = How(pairing, layout, first, False, -1)
+    how = How(pairing, layout, first, False)
     check_heads("rotate_qk", (q, k), cos, sin, how)
     return plain.rotated(q, cos, sin, how, True), plain.rotated(k, cos, sin, how, True)
 
@@ -186,7 +185,7 @@ def _placements(tensors: int, *inputs: Any) -> list[tuple[list[Any], list[Any]]]
             ways.append((Shard(at), Shard(1 if cos.ndim > 3 else cos.ndim - 2)))
         elif letter == "b":
             ways.append((Shard(at), Shard(0) if cos.ndim > 2 and cos.shape[0] > 1 else Replicate()))
-        elif how.kv_heads <= 0 and cos.ndim < 4:  # one process would have v of a packed tensor alone
+        elif cos.ndim < 4:
             ways.append((Shard(at), Replicate()))
     return [([one] * tensors, [one] * tensors + [rows, rows, *(None for _ in words)]) for one, rows in ways]
 

@@ -19,11 +19,10 @@ from torch.autograd.function import _SingleLevelFunction
 
 from .. import _core
 from . import plain
-from .plain import How, check, is_plain, is_quiet, parts, parts_of_heads, turning
+from .plain import How, check, is_plain, is_quiet, parts
 
 _SCHEMAS = (
-    "rotate(Tensor x, Tensor cos, Tensor sin, str pairing, str layout, int first=0, bool backward=False, "
-    "int kv_heads=-1) -> Tensor",
+    "rotate(Tensor x, Tensor cos, Tensor sin, str pairing, str layout, int first=0, bool backward=False) -> Tensor",
     "rotate_qk(Tensor q, Tensor k, Tensor cos, Tensor sin, str pairing, str layout, int first=0, "
     "bool backward=False) -> (Tensor, Tensor)",
 )
@@ -68,22 +67,12 @@ def has_cuda_kernels(x: Tensor) -> bool:
 def _rotate_on_cuda(cos: Tensor, sin: Tensor, how: How, tensors: Sequence[Tensor], outs: Sequence[Tensor]) -> None:
     """Rotates the tensors into outs, which have their shapes, on the device's current stream."""
     rows = [one.to(torch.float32).contiguous() for one in (cos, sin)]
-    words = how.pairing, how.layout, how.first, how.backward
     for x, out in zip(tensors, outs):
-        if how.first > 0:
-            out[..., : how.first].copy_(x[..., : how.first])
-        if how.kv_heads > 0:
-            at = how.layout.index("h")
-            heads = x.shape[at] - how.kv_heads
-            out.narrow(at, heads, how.kv_heads).copy_(x.narrow(at, heads, how.kv_heads))
-    pairs = [(turning(x, how), turning(out, how)) for x, out in zip(tensors, outs)]
-    if cos.dim() == 4 and how.kv_heads > 0:  # each head of q and k has its rows
-        at, sizes = how.layout.index("h"), parts_of_heads(tensors[0], how)
-        pairs = list(zip(*(one.split(sizes, at) for one in pairs[0])))
-    (q, q_out), (k, k_out) = (*pairs, (None, None))[:2]
+        out[..., : how.first].copy_(x[..., : how.first])
+    (q, k), (q_out, k_out) = (*tensors, None)[:2], (*outs, None)[:2]
     with torch.cuda.device(cos.device):
         stream = torch.cuda.current_stream(cos.device).cuda_stream
-        _core._gpu_rotate(q, k, q_out, k_out, *rows, *words, stream)
+        _core._gpu_rotate(q, k, q_out, k_out, *rows, *how, stream)
 
 
 # ---- one tensor, or q and k ----
@@ -92,7 +81,7 @@ def _rotate_on_cuda(cos: Tensor, sin: Tensor, how: How, tensors: Sequence[Tensor
 def turn(tensors: Sequence[Tensor], cos: Tensor, sin: Tensor, how: How) -> tuple[Tensor, ...]:
     """Rotates by the op."""
     if len(tensors) == 2:
-        return rotate_qk(*tensors, cos, sin, *how[:4])
+        return rotate_qk(*tensors, cos, sin, *how)
     return (rotate(*tensors, cos, sin, *how),)
 
 
@@ -123,8 +112,7 @@ def _turned(tensors: Sequence[Tensor], cos: Tensor, sin: Tensor, how: How) -> tu
     table = cos, sin, how.pairing, ""
     if len(tensors) == 2:
         return _core.rotate_qk(operation, *tensors, table, how.layout, *outs, *words, None)
-    operation = operation if how.kv_heads < 0 else "rotate_qkv"
-    return (_core.rotate(operation, *tensors, table, how.layout, *outs, *words, how.kv_heads),)
+    return (_core.rotate(operation, *tensors, table, how.layout, *outs, *words),)
 
 
 def _fake(tensors: Sequence[Tensor], cos: Tensor, sin: Tensor, how: How) -> tuple[Tensor, ...]:

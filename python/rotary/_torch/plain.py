@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from .. import _words
-from .._words import check_layout, check_pairing, fail
+from .._words import check_layout, check_pairing, fail, size_of
 
 # ---- whether a call needs nothing of its tensors but their memory ----
 
@@ -93,7 +93,6 @@ class How(NamedTuple):
     layout: Any
     first: int = 0
     backward: bool = False
-    kv_heads: int = -1  # 0 or more: the last 2 * kv_heads are k and v of a packed tensor, of which v keeps its bits
 
     def interleaves(self) -> list[bool]:
         """Whether the two of a pair are neighbours where they are read, and where they are written."""
@@ -107,14 +106,6 @@ def parts(inputs: tuple[Any, ...]) -> tuple[list[Tensor], Tensor, Tensor, How]:
     return list(inputs[:count]), inputs[count], inputs[count + 1], How(*inputs[count + 2 :])
 
 
-def turning(x: Tensor, how: How) -> Tensor:
-    """x without the heads of a packed tensor that do not rotate."""
-    if how.kv_heads < 0:
-        return x
-    at = how.layout.index("h")
-    return x.narrow(at, 0, x.shape[at] - how.kv_heads)
-
-
 def _wide(x: Tensor) -> torch.dtype:
     return torch.float64 if x.dtype == torch.float64 else torch.float32
 
@@ -124,11 +115,6 @@ def _members(x: Tensor, pairs: int, first: int, interleaved: bool) -> tuple[Tens
     if interleaved:
         return block[..., ::2], block[..., 1::2]
     return block[..., :pairs], block[..., pairs:]
-
-
-def parts_of_heads(x: Tensor, how: How) -> list[int]:
-    """The numbers of heads of x that rotate."""
-    return _words.parts_of_heads(how.layout, x.shape, how.kv_heads)
 
 
 def _order(how: How) -> list[int]:
@@ -145,20 +131,15 @@ def _spread(rows: Tensor, how: How, x: Tensor) -> Tensor:
     if wide.dim() == 3:
         wide = wide.unsqueeze(2)
     else:  # heads of a group share its row
-        heads = wide.shape[2]
-        wide = torch.cat([wide.repeat_interleave(part // heads, 2) for part in parts_of_heads(x, how)], 2)
+        wide = wide.repeat_interleave(size_of(how.layout, x.shape, "h") // wide.shape[2], 2)
     return wide.permute(_order(how)).flatten(0, 4 - len(how.layout))
 
 
-def _gathered(spread: Tensor, rows: Tensor, how: How, x: Tensor) -> Tensor:
+def _gathered(spread: Tensor, rows: Tensor, how: How) -> Tensor:
     """The transpose of _spread: a tensor of its result's shape, summed to the shape of the rows, in their type."""
     order = _order(how)
     full = spread.reshape((1,) * (4 - len(how.layout)) + spread.shape).permute([order.index(at) for at in range(4)])
-    if rows.dim() == 4:
-        parts = full.split(parts_of_heads(x, how), 2)
-        full = torch.stack([part.unflatten(2, (rows.shape[2], -1)).sum(3) for part in parts]).sum(0)
-    else:
-        full = full.squeeze(2)
+    full = full.unflatten(2, (rows.shape[2], -1)).sum(3) if rows.dim() == 4 else full.squeeze(2)
     return (full.squeeze(0) if rows.dim() == 2 else full).to(rows.dtype)
 
 
@@ -167,17 +148,14 @@ def rotated(x: Tensor, cos: Tensor, sin: Tensor, how: How, keeps: bool = True) -
     c, s = _spread(cos, how, x), _spread(sin, how, x)
     if how.backward:
         s = -s
-    heads, pairs, (reads, writes) = x if how.kv_heads < 0 else turning(x, how), c.shape[-1], how.interleaves()
-    a, b = _members(heads, pairs, how.first, reads)
+    pairs, (reads, writes) = c.shape[-1], how.interleaves()
+    a, b = _members(x, pairs, how.first, reads)
     two = (a * c - b * s).to(x.dtype), (b * c + a * s).to(x.dtype)
     block = torch.stack(two, -1).flatten(-2) if writes else torch.cat(two, -1)
-    parts = [heads[..., : how.first], heads[..., how.first + 2 * pairs :]] if heads.shape[-1] > 2 * pairs else []
-    at = how.layout.index("h") if how.kv_heads > 0 else -1
-    others = [x.narrow(at, heads.shape[at], how.kv_heads)] if how.kv_heads > 0 else []
-    if not keeps:
-        parts, others = ([torch.zeros_like(one) for one in ones] for ones in (parts, others))
-    turned = torch.cat((parts[0], block, parts[1]), -1) if parts else block
-    return torch.cat((turned, *others), at) if others else turned
+    if x.shape[-1] == 2 * pairs:
+        return block
+    others = x if keeps else torch.zeros_like(x)
+    return torch.cat((others[..., : how.first], block, others[..., how.first + 2 * pairs :]), -1)
 
 
 def times(rows: Tensor, scale: Tensor, x: Tensor) -> Tensor:
@@ -200,12 +178,12 @@ def gradients_of_rows(x: Tensor, grad: Tensor, cos: Tensor, sin: Tensor, how: Ho
     """The gradients of cos and sin, differentiable."""
     c = _spread(cos, how, x)
     (a, b), (u, v) = (
-        _members(turning(one, how), c.shape[-1], how.first, interleaved)
+        _members(one, c.shape[-1], how.first, interleaved)
         for one, interleaved in zip((x, grad), how.interleaves())
     )
     d_cos = (u * a + v * b).sum_to_size(c.shape)
     d_sin = (u * b - v * a if how.backward else v * a - u * b).sum_to_size(c.shape)
-    return _gathered(d_cos, cos, how, x), _gathered(d_sin, sin, how, x)
+    return _gathered(d_cos, cos, how), _gathered(d_sin, sin, how)
 
 
 # ---- checks ----
@@ -238,7 +216,7 @@ def check_heads(operation: str, tensors: Sequence[Tensor], cos: Tensor, sin: Ten
         if not x.device == cos.device == sin.device:
             rule = f"{name}, cos and sin must be on one device"
             fail("DEVICE", operation, f"{rule} but got {x.device}, {cos.device} and {sin.device}")
-        _words.check_heads(operation, name, x.shape, cos.shape, how.layout, how.first, how.kv_heads)
+        _words.check_heads(operation, name, x.shape, cos.shape, how.layout, how.first)
 
 
 def check_scale(operation: str, q: Tensor, scale: Tensor, how: How) -> None:

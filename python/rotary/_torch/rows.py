@@ -278,6 +278,6 @@ class RowMaker:
             cos, sin = cos * factor, sin * factor
         if rounding != "f32" and dtype is torch.float32:
             cos, sin = _rounded(cos.double(), rounding), _rounded(sin.double(), rounding)
-        # In one tensor, as Inductor would make them again for each head of q and k.
-        cos, sin = torch.stack((cos, -sin if clockwise else sin)).to(dtype).unbind(0)
+        # In one tensor of their own type, as Inductor would make or convert them again for each head of q and k.
+        cos, sin = torch.stack((cos.to(dtype), (-sin if clockwise else sin).to(dtype))).unbind(0)
         return cos, sin

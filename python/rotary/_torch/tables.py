@@ -18,13 +18,6 @@ from .plain import TYPES, check_rows
 is_dynamo_compiling = torch.compiler.is_dynamo_compiling
 
 
-def single(rows: Tensor, doubled: str) -> Tensor:
-    """The rows with one column for each pair."""
-    if doubled == "halves":
-        return rows[..., : rows.shape[-1] // 2]
-    return rows[..., ::2] if doubled == "neighbours" else rows
-
-
 class TensorTable(Shaped):
     """Rows that are torch's tensors: a result of rotary.from_rows or rotary.from_doubled.
 
@@ -35,33 +28,26 @@ class TensorTable(Shaped):
         cos, sin: [tokens, pairs], [batch, tokens, pairs] or [batch, tokens, heads, pairs]; of doubled rows a view of
             the columns that are read.
         pairing: the two elements that rotate together.
-        doubled: how the given rows hold each column twice, "halves" or "neighbours"; "" if they do not.
     """
 
     positions = None
 
     def __init__(self, cos: Tensor, sin: Tensor, pairing: Pairing, doubled: str = "", xpos: bool = False) -> None:
-        self._torch_cos = cos
-        self._torch_sin = sin
+        if doubled:
+            columns = slice(cos.shape[-1] // 2) if doubled == "halves" else slice(None, None, 2)
+            cos, sin = cos[..., columns], sin[..., columns]
+        self.cos = self._torch_cos = cos
+        self.sin = self._torch_sin = sin
         self.pairing: Pairing = pairing
-        self.doubled = doubled
         self._xpos = xpos
-        self._rows = (cos, sin, pairing, doubled)
-
-    @property
-    def cos(self) -> Tensor:
-        return single(self._torch_cos, self.doubled)
-
-    @property
-    def sin(self) -> Tensor:
-        return single(self._torch_sin, self.doubled)
+        self._rows = (cos, sin, pairing, "")
 
     @property
     def shape(self) -> tuple[int, ...]:
         return tuple(self.cos.shape)
 
     def __repr__(self) -> str:
-        where = f"{self._torch_cos.device}, {str(self._torch_cos.dtype).removeprefix('torch.')}"
+        where = f"{self.cos.device}, {str(self.cos.dtype).removeprefix('torch.')}"
         return f"<rotary.torch.TensorTable of {self._summary()}, {where}>"
 
 

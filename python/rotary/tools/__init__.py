@@ -165,16 +165,12 @@ def check(
         rope: the number of the model's rope, from 0. None: the one that fits.
         pairing: see rotary.config. A rope has its own.
         length: the length of the sequence. None: the largest position + 1.
-        tolerance: the largest difference of an element, at least 0. None: the rounding of the dtype and of float32
-            angles.
+        tolerance: the largest difference of an element. None: the rounding of the dtype and of float32 angles.
         same_position_on_every_axis: allows positions of one axis for a rope of coordinates.
 
     Returns:
-        A dict with the keys of rotary.tools.Check: equal, max_error, tolerance, first (the first difference), tensor,
-        diagnosis (as from diagnose(), None if equal), ..., and tensors if there are several.
-
-    Raises:
-        rotary.Error: what rotary.config raises, SHAPE, DTYPE, TENSOR, POSITION, ROPE.
+        A dict with the keys of rotary.tools.Check: equal, max_error, tolerance, diagnosis (None if equal), ... Errors
+        are those of rotary.config, SHAPE, DTYPE, TENSOR, POSITION and ROPE.
     """
     return _compared(
         "check", _asked(source), input, against, tensors, positions, layout=layout, rope=rope, pairing=_word(pairing),

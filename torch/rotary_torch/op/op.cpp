@@ -167,17 +167,10 @@ rotary::Table borrowed(const Tensor& cos, const Tensor& sin, Pairing pairing) {
                                cos.dim() > 3 ? static_cast<int>(cos.size(2)) : 1);
 }
 
-// The rows of a table in a shape that broadcasts to heads laid out so. parts: how many heads turn; each of them shares
-// rows per head among its own.
-Tensor spread(const Tensor& rows, const Places& places, c10::SymIntArrayRef parts) {
+// The rows of a table in a shape that broadcasts to `heads` heads laid out so. Heads of a group share a row.
+Tensor spread(const Tensor& rows, const Places& places, const c10::SymInt& heads) {
   Tensor wide = rows.dim() == 2 ? rows.unsqueeze(0) : rows;
-  if (rows.dim() == 4) {
-    std::vector<Tensor> of_parts;
-    for (const c10::SymInt& part : parts) of_parts.push_back(wide.repeat_interleave_symint(part / rows.sym_size(2), 2));
-    wide = at::cat(of_parts, 2);
-  } else {
-    wide = wide.unsqueeze(2);
-  }
+  wide = rows.dim() == 4 ? wide.repeat_interleave_symint(heads / rows.sym_size(2), 2) : wide.unsqueeze(2);
   if (places.tokens >= 0 && places.tokens < places.batch) wide = wide.transpose(0, 1);
   if (places.tokens < 0) wide = wide.squeeze(1);
   if (places.batch < 0) wide = wide.squeeze(0);
@@ -185,19 +178,14 @@ Tensor spread(const Tensor& rows, const Places& places, c10::SymIntArrayRef part
 }
 
 // The reverse of spread: sums `wide`, of the shape of spread(rows), to the shape of rows.
-Tensor gathered(Tensor wide, const Tensor& rows, const Places& places, c10::SymIntArrayRef parts) {
+Tensor gathered(Tensor wide, const Tensor& rows, const Places& places) {
   wide = places.heads < 0 ? wide.unsqueeze(-2) : wide.movedim(places.heads, -2);
   if (places.batch < 0) wide = wide.unsqueeze(0);
   if (places.tokens < 0) wide = wide.unsqueeze(1);
   if (places.tokens >= 0 && places.tokens < places.batch) wide = wide.transpose(0, 1);
   if (rows.dim() < 4) return rows.dim() == 2 ? wide.squeeze(2).squeeze(0) : wide.squeeze(2);
   const c10::SymInt heads = rows.sym_size(2);
-  Tensor sum;
-  for (const Tensor& part : wide.split_with_sizes_symint(parts, 2)) {
-    const Tensor shared = part.unflatten_symint(2, {heads, part.sym_size(2) / heads}).sum(3);
-    sum = sum.defined() ? sum + shared : shared;
-  }
-  return sum;
+  return wide.unflatten_symint(2, {heads, wide.sym_size(2) / heads}).sum(3);
 }
 
 // ---- checks --------------------------------------------------------------------------------------
@@ -218,15 +206,11 @@ struct CheckedCall {
   Pairing pairing;
   std::int64_t first;
   Direction direction;
-  c10::SymInt kept;                // heads at the end that do not turn
-  std::vector<c10::SymInt> parts;  // the heads that turn: of q and of k where the rows are per head, else all
-  Tensor cos, sin;                 // in the type of the arithmetic: f64 for f64, else f32
+  c10::SymInt heads;
+  Tensor cos, sin;  // in the type of the arithmetic: f64 for f64, else f32
 
   rotary::detail::Order order() const { return rotary::detail::order_of(pairing, direction); }
-  Tensor turning(const Tensor& x) const {
-    return kept == 0 ? x : x.narrow_symint(places.heads, 0, x.sym_size(places.heads) - kept);
-  }
-  Tensor spread(const Tensor& rows) const { return rotary_torch::spread(rows, places, parts); }
+  Tensor spread(const Tensor& rows) const { return rotary_torch::spread(rows, places, heads); }
 };
 
 void check_kinds(const char* operation, const Tensor& x, const Tensor& cos, const Tensor& sin) {
@@ -247,8 +231,7 @@ void check_kinds(const char* operation, const Tensor& x, const Tensor& cos, cons
 
 // Works alike for real, meta and fake tensors, because sizes are compared as symbols.
 CheckedCall check(const char* operation, const Tensor& x, const Tensor& cos, const Tensor& sin,
-                  std::string_view pairing, std::string_view layout, std::int64_t first, Direction direction,
-                  std::int64_t kv_heads) {
+                  std::string_view pairing, std::string_view layout, std::int64_t first, Direction direction) {
   const Places places = places_of(operation, layout);
   const Pairing turned = pairing_named(operation, pairing);
   check_kinds(operation, x, cos, sin);
@@ -272,22 +255,15 @@ CheckedCall check(const char* operation, const Tensor& x, const Tensor& cos, con
   TORCH_CHECK(first >= 0, "[", operation, "] first must not be negative but got ", first);
   TORCH_SYM_CHECK((x.sym_size(-1) - width).sym_ge(first), "[", operation, "] the ", width,
                   " elements that turn must lie inside the head_dim ", x.sym_size(-1), " of x but begin at ", first);
-  if (kv_heads >= 0) {
-    TORCH_SYM_CHECK(size(places.heads).sym_ge(2 * c10::SymInt(kv_heads)), "[", operation,
-                    "] x must have at least 2 * kv_heads heads but got ", size(places.heads), " and ", kv_heads);
-  }
   const at::ScalarType wide = x.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
-  const c10::SymInt kept = kv_heads > 0 ? kv_heads : 0;
-  std::vector<c10::SymInt> parts{size(places.heads) - kept};
+  const c10::SymInt heads = size(places.heads);
   if (cos.dim() > 3) {
-    const c10::SymInt heads = cos.sym_size(2);
-    TORCH_SYM_CHECK(heads.sym_gt(0), "[", operation, "] the table must have rows for at least one head but has none");
-    if (kv_heads > 0) parts = {parts[0] - kept, kept};
-    for (const c10::SymInt& part : parts)
-      TORCH_SYM_CHECK((part % heads).sym_eq(0), "[", operation, "] x must have a multiple of the ", heads,
-                      " heads that the table has rows for but has ", part);
+    const c10::SymInt own = cos.sym_size(2);
+    TORCH_SYM_CHECK(own.sym_gt(0), "[", operation, "] the table must have rows for at least one head but has none");
+    TORCH_SYM_CHECK((heads % own).sym_eq(0), "[", operation, "] x must have a multiple of the ", own,
+                    " heads that the table has rows for but has ", heads);
   }
-  return {places, turned, first, direction, kept, parts, cos.to(wide), sin.to(wide)};
+  return {places, turned, first, direction, heads, cos.to(wide), sin.to(wide)};
 }
 
 // ---- kernels -------------------------------------------------------------------------------------
@@ -304,7 +280,7 @@ Tensor result_like(const Tensor& x) {
 // Views of the first and second members of the pairs, [..., pairs] each.
 std::pair<Tensor, Tensor> members(const Tensor& x, const CheckedCall& call, bool interleaved) {
   const c10::SymInt pairs = call.cos.sym_size(-1);
-  const Tensor block = call.turning(x).narrow_symint(-1, call.first, pairs * 2);
+  const Tensor block = x.narrow_symint(-1, call.first, pairs * 2);
   if (!interleaved) return {block.narrow_symint(-1, 0, pairs), block.narrow_symint(-1, pairs, pairs)};
   return {block.slice_symint(-1, 0, std::nullopt, 2), block.slice_symint(-1, 1, std::nullopt, 2)};
 }
@@ -349,12 +325,7 @@ void fill_by_kernels(const Tensor& out, const Tensor& x, const CheckedCall& call
     if (in_place) out.copy_(dense);
     return;
   }
-  const auto keep = [&](std::int64_t dim, std::int64_t start, std::int64_t length) {
-    if (length > 0 && !in_place) out.narrow(dim, start, length).copy_(x.narrow(dim, start, length));
-  };
-  const std::int64_t kept = call.kept.expect_int();
-  keep(-1, 0, call.first);
-  if (kept > 0) keep(call.places.heads, x.size(call.places.heads) - kept, kept);
+  if (call.first > 0 && !in_place) out.narrow(-1, 0, call.first).copy_(x.narrow(-1, 0, call.first));
   const int first = static_cast<int>(call.first), block = static_cast<int>(x.size(-1) - call.first);
   // In place, rows in x's own storage would change while they are read.
   const auto lasting = [&](const Tensor& t) {
@@ -362,35 +333,26 @@ void fill_by_kernels(const Tensor& out, const Tensor& x, const CheckedCall& call
   };
   const Tensor cos = lasting(call.cos), sin = lasting(call.sin);
   const rotary::Table rows = translated([&] { return borrowed(cos, sin, call.pairing); });
-  std::int64_t begin = 0;
-  for (const c10::SymInt& part : call.parts) {
-    const std::int64_t count = part.expect_int();
-    const auto part_of = [&](const Tensor& t) {
-      return call.places.heads < 0 ? t : t.narrow(call.places.heads, begin, count);
-    };
-    const Tensor read = part_of(x), written = part_of(out);
-    const rotary::ConstHeads whole(read.const_data_ptr(), dtype_of(x), layout_of(read, call.places));
-    const rotary::ConstHeads from = rotary::slice(whole, first, block);
-    const rotary::Heads room(written.mutable_data_ptr(), dtype_of(x), layout_of(written, call.places));
-    const rotary::Heads to = rotary::slice(room, first, block);
-    begin += count;
-    translated([&] {
-      if (!x.is_cuda()) return rotary::rotate(from, to, rows, {.direction = call.direction, .executor = &threads()});
-      const c10::DeviceGuard guard(x.device());
-      const auto there = rotary::gpu::Table::borrow(rows.cos().data(), rows.sin().data(), rows.pairs(), call.pairing,
-                                                    rows.tokens(), rows.batch(), rows.head_rows());
-      rotary::gpu::rotate(from, to, there, {call.direction, stream_of(x)});
-    });
-  }
+  const rotary::ConstHeads whole(x.const_data_ptr(), dtype_of(x), layout_of(x, call.places));
+  const rotary::ConstHeads from = rotary::slice(whole, first, block);
+  const rotary::Heads room(out.mutable_data_ptr(), dtype_of(x), layout_of(out, call.places));
+  const rotary::Heads to = rotary::slice(room, first, block);
+  translated([&] {
+    if (!x.is_cuda()) return rotary::rotate(from, to, rows, {.direction = call.direction, .executor = &threads()});
+    const c10::DeviceGuard guard(x.device());
+    const auto there = rotary::gpu::Table::borrow(rows.cos().data(), rows.sin().data(), rows.pairs(), call.pairing,
+                                                  rows.tokens(), rows.batch(), rows.head_rows());
+    rotary::gpu::rotate(from, to, there, {call.direction, stream_of(x)});
+  });
 }
 
 void fill_nothing(const Tensor&, const Tensor&, const CheckedCall&) {}  // meta tensors
 
 template <Fill fill>
 Tensor rotate_by(const Tensor& x, const Tensor& cos, const Tensor& sin, std::string_view pairing,
-                 std::string_view layout, std::int64_t first, bool backward, std::int64_t kv_heads) {
+                 std::string_view layout, std::int64_t first, bool backward) {
   const CheckedCall call = check(backward ? "rotate_backward" : "rotate", x, cos, sin, pairing, layout, first,
-                                 backward ? Direction::backward : Direction::forward, kv_heads);
+                                 backward ? Direction::backward : Direction::forward);
   const Tensor out = result_like(x);
   fill(out, x, call);
   return out;
@@ -399,27 +361,27 @@ Tensor rotate_by(const Tensor& x, const Tensor& cos, const Tensor& sin, std::str
 template <Fill fill>
 void rotate_in_place_by(const Tensor& x, const Tensor& cos, const Tensor& sin, std::string_view pairing,
                         std::string_view layout, std::int64_t first) {
-  fill(x, x, check("rotate_", x, cos, sin, pairing, layout, first, Direction::forward, -1));
+  fill(x, x, check("rotate_", x, cos, sin, pairing, layout, first, Direction::forward));
 }
 
 Tensor call_op(const Tensor& x, const Tensor& cos, const Tensor& sin, std::string_view pairing, std::string_view layout,
-               std::int64_t first, bool backward, std::int64_t kv_heads) {
+               std::int64_t first, bool backward) {
   static const auto op = c10::Dispatcher::singleton()
                              .findSchemaOrThrow("rotary::rotate", "")
                              .typed<decltype(rotate_by<fill_by_kernels>)>();
-  return op.call(x, cos, sin, pairing, layout, first, backward, kv_heads);
+  return op.call(x, cos, sin, pairing, layout, first, backward);
 }
 
 std::tuple<Tensor, Tensor> rotate_qk(const Tensor& q, const Tensor& k, const Tensor& cos, const Tensor& sin,
                                      std::string_view pairing, std::string_view layout, std::int64_t first,
                                      bool backward) {
-  return {call_op(q, cos, sin, pairing, layout, first, backward, -1),
-          call_op(k, cos, sin, pairing, layout, first, backward, -1)};
+  return {call_op(q, cos, sin, pairing, layout, first, backward),
+          call_op(k, cos, sin, pairing, layout, first, backward)};
 }
 
 Tensor rotate_back(const Tensor& grad, const Tensor& cos, const Tensor& sin, std::string_view pairing,
                    std::string_view layout, std::int64_t first) {
-  return call_op(grad, cos, sin, pairing, layout, first, true, -1);
+  return call_op(grad, cos, sin, pairing, layout, first, true);
 }
 
 void call_in_place(const Tensor& x, const Tensor& cos, const Tensor& sin, std::string_view pairing,
@@ -447,13 +409,13 @@ variable_list table_gradient(const Tensor& x, const Tensor& gy, const Tensor& co
   const Tensor a = x0.to(wide), b = x1.to(wide), g0 = y0.to(wide), g1 = y1.to(wide);
   const auto gather = [&](const Tensor& per_head, const Tensor& rows) {
     const Tensor sum = per_head.sum_to_size_symint(call.spread(call.cos).sym_sizes());
-    return gathered(sum, rows, call.places, call.parts).to(rows.scalar_type());
+    return gathered(sum, rows, call.places).to(rows.scalar_type());
   };
   return {gather(a * g0 + b * g1, cos), gather(a * g1 - b * g0, sin)};
 }
 
-// pairing, layout, first, backward, kv_heads
-using Words = std::tuple<std::string, std::string, std::int64_t, bool, std::int64_t>;
+// pairing, layout, first, backward
+using Words = std::tuple<std::string, std::string, std::int64_t, bool>;
 
 struct Rotation : torch::autograd::Function<Rotation> {
   static Tensor forward(AutogradContext* context, const Tensor& x, const Tensor& cos, const Tensor& sin,
@@ -467,15 +429,15 @@ struct Rotation : torch::autograd::Function<Rotation> {
 
   static variable_list backward(AutogradContext* context, const variable_list& grads) {
     const variable_list saved = context->get_saved_variables();
-    const auto [pairing, layout, first, was_backward, kv_heads] = context->saved_data["words"].to<Words>();
+    const auto [pairing, layout, first, was_backward] = context->saved_data["words"].to<Words>();
     const Tensor &grad = grads[0], &cos = saved[0], &sin = saved[1];
     variable_list result(4);  // one for each argument of forward
     if (context->needs_input_grad(0)) {
-      result[0] = call_op(grad, cos, sin, pairing, layout, first, !was_backward, kv_heads);
+      result[0] = call_op(grad, cos, sin, pairing, layout, first, !was_backward);
     }
     if (saved.size() == 3 && (context->needs_input_grad(1) || context->needs_input_grad(2))) {
       const Direction direction = was_backward ? Direction::backward : Direction::forward;
-      const CheckedCall call = check("rotate", saved[2], cos, sin, pairing, layout, first, direction, kv_heads);
+      const CheckedCall call = check("rotate", saved[2], cos, sin, pairing, layout, first, direction);
       const variable_list table = table_gradient(saved[2], grad, cos, sin, call);
       result[1] = table[0];
       result[2] = table[1];
@@ -485,14 +447,14 @@ struct Rotation : torch::autograd::Function<Rotation> {
 };
 
 Tensor rotate_autograd(const Tensor& x, const Tensor& cos, const Tensor& sin, std::string_view pairing,
-                       std::string_view layout, std::int64_t first, bool backward, std::int64_t kv_heads) {
+                       std::string_view layout, std::int64_t first, bool backward) {
   const auto tangent = [](const Tensor& t) { return t._fw_grad(0).defined(); };
   const bool recorded = at::GradMode::is_enabled() && (x.requires_grad() || cos.requires_grad() || sin.requires_grad());
   if (recorded || tangent(x) || tangent(cos) || tangent(sin)) {
-    return Rotation::apply(x, cos, sin, Words(pairing, layout, first, backward, kv_heads));
+    return Rotation::apply(x, cos, sin, Words(pairing, layout, first, backward));
   }
   const at::AutoDispatchBelowADInplaceOrView below;
-  return call_op(x, cos, sin, pairing, layout, first, backward, kv_heads);
+  return call_op(x, cos, sin, pairing, layout, first, backward);
 }
 
 void rotate_in_place_autograd(const Tensor& x, const Tensor& cos, const Tensor& sin, std::string_view pairing,
@@ -611,7 +573,7 @@ TableTensors table(const rotary::Rope& rope, const Tensor& positions, rotary::An
 }
 
 Tensor rotate(const Tensor& x, const TableTensors& t, Dims dims, std::int64_t first) {
-  return call_op(x, t.cos, t.sin, rotary::name(t.pairing), name(dims), first, false, -1);
+  return call_op(x, t.cos, t.sin, rotary::name(t.pairing), name(dims), first, false);
 }
 Tensor rotate(const Tensor& x, const rotary::Table& table, Dims dims, std::int64_t first) {
   return rotate(x, tensors(table), dims, first);
@@ -651,10 +613,8 @@ TORCH_LIBRARY_FRAGMENT(rotary, m) {
   m.impl("table", dispatch(DispatchKey::Meta, table_meta));
   m.impl("table", dispatch(DispatchKey::Autograd, table_autograd));
   if (c10::Dispatcher::singleton().findSchema({"rotary::rotate", ""})) return;  // the Python package's
-  m.def(
-      "rotate(Tensor x, Tensor cos, Tensor sin, str pairing, str layout, int first=0, bool backward=False, "
-      "int kv_heads=-1) -> Tensor",
-      tags);
+  m.def("rotate(Tensor x, Tensor cos, Tensor sin, str pairing, str layout, int first=0, bool backward=False) -> Tensor",
+        tags);
   m.impl("rotate", dispatch(DispatchKey::CPU, rotate_by<fill_by_kernels>));
   m.impl("rotate", dispatch(DispatchKey::CUDA, rotate_by<fill_by_kernels>));
   m.impl("rotate", dispatch(DispatchKey::CompositeExplicitAutograd, rotate_by<fill_anywhere>));
