@@ -246,10 +246,27 @@ void check_row(const Field& field, const PositionFacts& row) {
   field.require(row.variant.empty() || is_listed(row.variant, position_variants),
                 "of one of the variants \"" + std::string(position_variants) + "\"");
 }
-void check_row(const Field& field, const auto& row) {
-  if constexpr (requires { row.pairing != Pairing::unset&& row.base > 0; })
-    field.require(row.pairing != Pairing::unset, "of a pairing");
+// The values of rope_parameters, of which the layers that a model has by default may read a part only.
+void check_rope(const Field& field) {
+  const auto is_object = [](const OrderedJson& value) { return value.is_object(); };
+  const bool by_type = std::ranges::any_of(field.json, is_object);
+  for (const auto& [key, value] : field.json.items()) {
+    const Field one{value, &field, key};
+    if (value.is_object()) check_rope(one);
+    if (value.is_null() || value.is_object()) continue;
+    const double number = value.is_number() ? value.get<double>() : 0;
+    one.require(!by_type, "an object, as that of another type of layers,");
+    if (key == "rope_theta") one.require(number > 1 && number <= max_factor, "a base above 1");
+    if (key == "partial_rotary_factor") one.require(number > 0 && number <= 1, "above 0 and at most 1");
+    if (key == "rope_type") one.require(!published_type(word_of(one)).empty(), "the name of a scaling");
+  }
 }
+void check_row(const Field& field, const Family& family) {
+  field.require(family.pairing != Pairing::unset, "of a pairing");
+  if (const auto found = field.json.find("rope_parameters"); found != field.json.end())
+    check_rope({*found, &field, "rope_parameters"});
+}
+void check_row(const Field&, const auto&) {}
 
 template <class S>
 requires HasColumns<S>

@@ -169,9 +169,11 @@ TEST_F(ModelsFile, a_half_good_sheet_is_refused_whole) {
        "llama: text_config.partial_rotary_factor must be above 0 and at most 1 but got 5"},
       {"/models/llama/partial", "true", "models.llama.partial must be a number above 0, up to 1e15 but got true"},
       {"/models/llama/rope_parameters", "{\"rope_type\": \"yarm\"}",
-       "llama: the default rope_parameters of llama.rope_type must be one of default, linear, ntk_aware, ntk, dynamic, "
-       "yarn, longrope, llama3, proportional, yarn_log, theta_scale, axial, deepseek_yarn, telechat3-yarn but got "
-       "\"yarm\": did you mean yarn?"},
+       "models.llama.rope_parameters.rope_type must be the name of a scaling but got \"yarm\""},
+      {"/models/zaya/rope_parameters/hybrid_sliding", "2",
+       "models.zaya.rope_parameters.hybrid_sliding must be an object, as that of another type of layers, but got 2"},
+      {"/models/zaya/rope_parameters/hybrid_sliding/rope_theta", "0.5",
+       "models.zaya.rope_parameters.hybrid_sliding.rope_theta must be a base above 1 but got 0.5"},
       {"/models/llama/rope_parameters", "{\"rope_type\": \"yarn\", \"factor\": -2}",
        "llama: the default rope_parameters of llama.factor must be at least 1 (below, positions would be stretched "
        "apart instead of drawn together) but got -2"},

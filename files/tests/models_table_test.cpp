@@ -101,7 +101,7 @@ TEST(ModelTable, a_value_is_what_its_row_says) {
   const std::string text = R"({
 "models": {
   "a": {"pairing": "interleaved", "shape": {"layers": 2, "heads": 3},
-    "base": 5e5, "sections": [1, 2, 3], "rope_parameters": {"rope_type": "default", "x": {"y": [1, "}"]}},
+    "base": 5e5, "sections": [1, 2, 3], "rope_parameters": {"w": {"rope_type": "default"}, "x": {"y": [1, "}"]}},
     "pattern": {"types": ["sliding","full"],"first":"full"}, "quirk":"falcon", "tower":"pixtral", "comment": "no field",
     "attention": {"fused_where": [{"key": "k", "fused": "joined"}]}}
 },
@@ -115,7 +115,7 @@ TEST(ModelTable, a_value_is_what_its_row_says) {
   EXPECT_EQ(family.shape.head_dim, 0);
   EXPECT_EQ(family.base, 5e5);
   EXPECT_EQ(family.sections, (std::array<int, 4>{1, 2, 3}));
-  EXPECT_EQ(family.rope_parameters, R"({"rope_type": "default", "x": {"y": [1, "}"]}})");
+  EXPECT_EQ(family.rope_parameters, R"({"w": {"rope_type": "default"}, "x": {"y": [1, "}"]}})");
   EXPECT_EQ(family.pattern.first, LayerKind::full);
   EXPECT_EQ(family.base_key, std::vector<std::string_view>{"rope_theta"});
   EXPECT_EQ(family.attention.fused_where.at(0).fused, Fused::joined);
