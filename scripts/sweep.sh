@@ -51,8 +51,9 @@ if [ -n "$version" ]; then
 fi
 
 step() { "$PYTHON" "$tree/files/models/sweep/$1.py" "${@:2}"; }
-try() { step "$@" || { [ -n "$version" ] && echo "$1.py failed: $(tail -n 1 "$log")"; }; }
-step sweep "${names[@]}"
+fail() { [ -z "$version" ] || echo "$1.py failed: $(tail -n 1 "$log")"; return 1; }
+try() { step "$@" || fail "$1" || [ -n "$version" ]; }
+step sweep "${names[@]}" || fail sweep
 [ -n "$version" ] || step diffusers_ropes "${names[@]}"
 try positions "${names[@]}"
 [ ${#names[@]} -gt 0 ] || try position_ids
