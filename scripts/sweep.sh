@@ -32,9 +32,12 @@ fi
 tree=$root
 if [ -n "$version" ]; then
   home=${ROTARY_CACHE:-$HOME/.cache/rotary}/transformers-$version
+  log=$home/log.txt
   if [ ! -f "$home/complete" ]; then
     rm -rf "$home"
-    "$PYTHON" -m pip install --quiet --target "$home/site" "transformers==$version" >&2
+    mkdir -p "$home"
+    "$PYTHON" -m pip install --target "$home/site" "transformers==$version" >"$log" 2>&1 ||
+      { tail -n 3 "$log" >&2; say "sweep.sh: could not install transformers $version (whole log: $log)"; exit 1; }
     touch "$home/complete"
   fi
   export PYTHONPATH=$home/site${PYTHONPATH:+:$PYTHONPATH}
@@ -46,7 +49,6 @@ if [ -n "$version" ]; then
     cp -r "$root/files/tests/golden/sweep" "$tree/files/tests/golden"
     cp -r "$root/tools/tests/golden" "$tree/tools/tests"
   fi
-  log=$home/log.txt
   exec 2>"$log"
 fi
 
