@@ -32,9 +32,12 @@ fi
 tree=$root
 if [ -n "$version" ]; then
   home=${ROTARY_CACHE:-$HOME/.cache/rotary}/transformers-$version
+  log=$home/log.txt
   if [ ! -f "$home/complete" ]; then
     rm -rf "$home"
-    "$PYTHON" -m pip install --quiet --target "$home/site" "transformers==$version" >&2
+    mkdir -p "$home"
+    "$PYTHON" -m pip install --target "$home/site" "transformers==$version" >"$log" 2>&1 ||
+      { tail -n 3 "$log" >&2; say "sweep.sh: could not install transformers $version (whole log: $log)"; exit 1; }
     touch "$home/complete"
   fi
   export PYTHONPATH=$home/site${PYTHONPATH:+:$PYTHONPATH}
@@ -46,13 +49,13 @@ if [ -n "$version" ]; then
     cp -r "$root/files/tests/golden/sweep" "$tree/files/tests/golden"
     cp -r "$root/tools/tests/golden" "$tree/tools/tests"
   fi
-  log=$home/log.txt
   exec 2>"$log"
 fi
 
 step() { "$PYTHON" "$tree/files/models/sweep/$1.py" "${@:2}"; }
-try() { step "$@" || { [ -n "$version" ] && echo "$1.py failed: $(tail -n 1 "$log")"; }; }
-step sweep "${names[@]}"
+fail() { [ -z "$version" ] || echo "$1.py failed: $(tail -n 1 "$log")"; return 1; }
+try() { step "$@" || fail "$1" || [ -n "$version" ]; }
+step sweep "${names[@]}" || fail sweep
 [ -n "$version" ] || step diffusers_ropes "${names[@]}"
 try positions "${names[@]}"
 [ ${#names[@]} -gt 0 ] || try position_ids

@@ -75,7 +75,8 @@ SPECIAL = {
     "recurrent_gemma": {"num_hidden_layers": 3},
     "zaya": {"num_experts_per_tok": 1},
 }
-for _name in "glm4v_text glm_ocr_text paddleocr_vl_text qwen2_5_omni_text qwen2_5_vl_text qwen2_vl_text".split():
+for _name in ("glm4v_text glm_ocr_text hy_v4_vl_text paddleocr_vl_text qwen2_5_omni_text qwen2_5_vl_text "
+              "qwen2_vl_text").split():  # fmt: skip
     SPECIAL[_name] = SECTIONS
 LATENT = "kv_lora_rank"  # latent attention: as many heads of k as of q
 
