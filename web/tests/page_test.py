@@ -247,6 +247,13 @@ def test_files_and_words(page):
     equal(page.rotary(["explain", "turn"])["output"], (ROOT / "docs/explain/01-turn.md").read_text())
 
 
+def test_command_line(page):
+    page.go("line?" + query(words="table llama-3.1-8b.json --positions '0:4' --output \"my table.safetensors\""))
+    assert "exit status 0" in page.text("#line-state") and "my table.safetensors" in page.text("#line-made")
+    page.go("line?" + query(words="inspect 'my table.safetensors'"))
+    assert "query_scale" in page.text("#line-answer"), page.text("#line-answer")
+
+
 # ---- the page itself ----
 
 def test_gguf_is_read_from_its_header(page):
