@@ -244,6 +244,9 @@ def test_files_and_words(page):
                   ["inspect", "a.npy"], ["check", "a.json", "--before", "a.npy", "--after", "a.npy"]):
         answer = page.rotary(words, files)
         assert answer.get("status") in (1, 2) and "error: " in answer["error"], (words, answer)
+    text = (CONFIGS / "qwen3-8b.json").read_text()
+    statuses = [page.rotary(["inspect", "c.json"], given)["status"] for given in ({"c.json": text}, {})]
+    equal(statuses, [0, 1], "files of an earlier command")
     equal(page.rotary(["explain", "turn"])["output"], (ROOT / "docs/explain/01-turn.md").read_text())
 
 
