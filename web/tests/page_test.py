@@ -253,6 +253,13 @@ def test_files_and_words(page):
 def test_command_line(page):
     page.go("line?" + query(words="table llama-3.1-8b.json --positions '0:4' --output \"my table.safetensors\""))
     assert "exit status 0" in page.text("#line-state") and "my table.safetensors" in page.text("#line-made")
+    page.driver.execute_cdp_cmd("Page.setDownloadBehavior", {"behavior": "allow", "downloadPath": str(folder)})
+    page.driver.find_element("link text", page.text("#line-made a")).click()
+    page.wait_for(lambda: (folder / "my table.safetensors").exists(), 30)
+    text = (CONFIGS / "llama-3.1-8b.json").read_text()
+    native("table", "llama-3.1-8b.json", "--positions", "0:4", "--output", "t.safetensors",
+           files={"llama-3.1-8b.json": text})
+    equal((folder / "my table.safetensors").read_bytes(), (folder / "t.safetensors").read_bytes())
     page.go("line?" + query(words="inspect 'my table.safetensors'"))
     assert "query_scale" in page.text("#line-answer"), page.text("#line-answer")
 
