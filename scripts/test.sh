@@ -130,31 +130,10 @@ bare_stage() {
   fi
 }
 
-# web_stage: the page, the hash of bits by its compiler, and web/tests with release's program.
-web_stage() {
-  local tools=$cache/web-tools program=$root/build/test-release/bin/rotary log=$root/build/test-web.log sum a b c _
-  say "== web"
-  need chromium chromium-driver nodejs python3-venv
-  if ! "$root/scripts/web.sh" "$root/build" >&2 ||
-     ! { [ -x "$tools/bin/python" ] || python3 -m venv "$tools"; } ||
-     ! "$tools/bin/pip" install -q "selenium==4.51.0" >&2 ||
-     ! "$tools/bin/pip" install -q --no-deps "axe-playwright-python==0.1.8" >&2; then
-    say "web: skipped, PyPI has no zig or no selenium for this machine"
-    skipped=$((skipped + 1))
-    return
-  fi
-  bits=$(sed -nE 's/^set\(rotary_bits ([0-9a-f]{16})\)$/\1/p' "$root/core/tests/bits/CMakeLists.txt")
-  cmake --build "$root/build/web/program" -j "$jobs" --target bits_test >&2
-  if node --no-warnings "$root/core/tests/bits/run_wasm.mjs" \
-       "$(find "$root/build/web/program/core/tests/bits" -maxdepth 1 -type f -name 'bits_test*')" "$bits" >&2; then
-    passed=$((passed + 1))
-  else
-    failed=$((failed + 1))
-  fi
-  [ -x "$program" ] || program=$("$root/scripts/build.sh" | tail -n 1)
-  "$tools/bin/python" "$root/web/tests/page_test.py" "$root/build/rotary.html" "$program" >"$log" || true
-  cat "$log" >&2
-  if sum=$(tail -n 1 "$log" | grep -E '^[0-9]+ passed, [0-9]+ failed, [0-9]+ skipped$'); then
+# add_up LOG: adds the closing line of a test that prints "N passed, N failed, N skipped"; without it, a failure.
+add_up() {
+  local sum a b c _
+  if sum=$(tail -n 1 "$1" | grep -E '^[0-9]+ passed, [0-9]+ failed, [0-9]+ skipped$'); then
     read -r a _ b _ c _ <<<"$sum"
     passed=$((passed + a)) failed=$((failed + b)) skipped=$((skipped + c))
   else
@@ -162,9 +141,42 @@ web_stage() {
   fi
 }
 
+# web_stage: the page in Chromium and its program in node, beside release's, and the hash of bits by its compiler.
+web_stage() {
+  local tools=$cache/web-tools program=$root/build/test-release/bin/rotary build=$root/build/web/program bits log
+  log=$root/build/test-web.log
+  say "== web"
+  need nodejs python3-venv
+  if ! "$root/scripts/web.sh" "$root/build" >&2; then
+    say "web: skipped, no zig from PyPI for this machine"
+    skipped=$((skipped + 1))
+    return
+  fi
+  [ -x "$program" ] || program=$("$root/scripts/build.sh" | tail -n 1)
+  bits=$(sed -nE 's/^set\(rotary_bits ([0-9a-f]{16})\)$/\1/p' "$root/core/tests/bits/CMakeLists.txt")
+  cmake --build "$build" -j "$jobs" --target bits_test >&2
+  if node --no-warnings "$root/core/tests/bits/run_wasm.mjs" "$build/core/tests/bits/bits_test" "$bits" >&2; then
+    passed=$((passed + 1))
+  else
+    failed=$((failed + 1))
+  fi
+  node "$root/web/tests/node_test.mjs" "$build/web/rotary.wasm" "$program" 2>&1 | tee "$log" >&2 || true
+  add_up "$log"
+  if ! (need chromium chromium-driver) || ! command -v chromedriver >/dev/null ||
+     ! { [ -x "$tools/bin/python" ] || python3 -m venv "$tools"; } ||
+     ! "$tools/bin/pip" install -q "selenium==4.51.0" >&2 ||
+     ! "$tools/bin/pip" install -q --no-deps "axe-playwright-python==0.1.8" >&2; then
+    say "web: the panels are skipped, there is no Chromium, or no selenium from PyPI"
+    skipped=$((skipped + 1))
+    return
+  fi
+  "$tools/bin/python" "$root/web/tests/page_test.py" "$root/build/rotary.html" "$program" 2>&1 | tee "$log" >&2 || true
+  add_up "$log"
+}
+
 # python_stage wheel|all
 python_stage() {
-  local log=$root/build/test-python-$1.log status=0 sum
+  local log=$root/build/test-python-$1.log status=0
   say "== python, $1"
   mkdir -p "$root/build"
   ROTARY_WHEEL_BUILD=$root/build/test-release "$root/scripts/test_python.sh" "$1" >"$log" || status=$?
@@ -172,12 +184,7 @@ python_stage() {
     skipped=$((skipped + 1))
     return
   fi
-  if sum=$(tail -n 1 "$log" | grep -E '^[0-9]+ passed, [0-9]+ failed, [0-9]+ skipped$'); then
-    read -r a _ b _ c _ <<<"$sum"
-    passed=$((passed + a)) failed=$((failed + b)) skipped=$((skipped + c))
-  else
-    failed=$((failed + 1))
-  fi
+  add_up "$log"
 }
 
 for stage in "$@"; do

@@ -38,7 +38,11 @@ async function showChapter() {
       element('div', {}, select, step('Previous', number - 1), step('Next', number + 1))),
     ...markdown(text),
     element('p', {}, step('Next chapter', number + 1), ' ',
-      element('button', { type: 'button', onclick: () => change(figureOf(number)) }, 'Its figure again')));
+      element('button', { type: 'button', onclick: () => showFigure(number) }, 'Its figure')));
+}
+function showFigure(number) {
+  change(figureOf(number));
+  byId('turns-controls').scrollIntoView({ block: 'nearest' });  // on a phone it stands below the text
 }
 function goToChapter(number) {
   change({ ...figureOf(number), chapter: String(number) });

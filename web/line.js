@@ -12,25 +12,10 @@ function showLine() {
   if (state.words && state.words !== history_.lines.at(-1)) runLine(state.words);
 }
 
-// The words of a line as a shell splits them: spaces, quotes, and a backslash outside of single quotes.
+// The words of a line: at spaces, but for those in quotes.
 function splitWords(line) {
-  const words = [];
-  let word = null, quote = '';
-  for (let i = 0; i < line.length; ++i) {
-    const one = line[i];
-    if (quote ? one === quote : one === '"' || one === "'") {
-      quote = quote ? '' : one;
-      word ??= '';
-    } else if (one === '\\' && quote !== "'" && i + 1 < line.length) {
-      word = (word ?? '') + line[++i];
-    } else if (/\s/.test(one) && !quote) {
-      if (word !== null) words.push(word);
-      word = null;
-    } else {
-      word = (word ?? '') + one;
-    }
-  }
-  if (word !== null) words.push(word);
+  const quoted = line.match(/(?:[^\s"']|"[^"]*"|'[^']*')+/g) ?? [];
+  const words = quoted.map(word => word.replace(/"([^"]*)"|'([^']*)'/g, '$1$2'));
   return words[0] === 'rotary' ? words.slice(1) : words;
 }
 
@@ -41,10 +26,7 @@ const runLine = newest(async line => {
   const began = performance.now(), words = splitWords(line);
   try {
     const files = Object.fromEntries([...builtIn.map(({ name, text }) => [name + '.json', text]), ...lineFiles]);
-    if (!state.model.startsWith('file:')) {
-      const model = await chosenModel();
-      Object.assign(files, model.files);
-    }
+    if (!state.model.startsWith('file:')) Object.assign(files, (await chosenModel()).files);
     const answer = await run(words, files, { alone: heavyCommands.includes(words[0]) });
     for (const [name, data] of Object.entries(answer.files)) lineFiles.set(name, data);
     byId('line-answer').replaceChildren(

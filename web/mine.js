@@ -44,6 +44,8 @@ async function tryExample() {
   }
 }
 
+const megabytesAtMost = 550;  // `check` takes seven times as much, of the 4 GB that the program has
+
 async function check(before, after) {
   const began = performance.now(), size = Math.round((before.size + after.size) / 1e5) / 10;
   const seconds = () => (performance.now() - began) / 1000;
@@ -57,6 +59,8 @@ async function check(before, after) {
   byId('stop').disabled = false;
   byId('mine-answer').replaceChildren();
   try {
+    if (size > megabytesAtMost)
+      throw new Error(`the page has memory for two files of ${megabytesAtMost} MB together: rotary check takes these`);
     const { word, files } = await chosenModel();
     const names = { before: 'before/' + before.name, after: 'after/' + after.name };
     const all = { ...files, [names.before]: before, [names.after]: after };

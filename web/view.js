@@ -72,7 +72,8 @@ function copyButton(label, text) {
 }
 
 function downloadLink(name, data) {
-  return element('a', { href: URL.createObjectURL(new Blob([data])), download: name.split('/').at(-1) },
+  const open = event => { event.target.href = URL.createObjectURL(new Blob([data])); };  // only then, since it stays
+  return element('a', { href: '#', download: name.split('/').at(-1), onclick: open },
     `${name} (${grouped(data.length)} bytes)`);
 }
 
@@ -81,12 +82,15 @@ function downloadLink(name, data) {
 function newest(work) {
   let next = null, going = null;
   async function go() {
-    while (next !== null) {
-      const now = next;
-      next = null;
-      await work(...now);
+    try {
+      while (next !== null) {
+        const now = next;
+        next = null;
+        await work(...now);
+      }
+    } finally {
+      going = null;
     }
-    going = null;
   }
   return (...words) => {
     next = words;
@@ -110,7 +114,7 @@ function readAddress() {
 function addressOf(changes = {}) {
   const now = { ...state, ...changes }, query = new URLSearchParams();
   for (const [key, value] of Object.entries(now)) {
-    if (key !== 'panel' && value !== '' && value !== defaults[key]) query.set(key, value);
+    if (key !== 'panel' && value !== (defaults[key] ?? '')) query.set(key, value);
   }
   const text = query.toString();
   return '#' + now.panel + (text ? '?' + text : '');
@@ -143,6 +147,9 @@ async function showPanel() {
     else link.removeAttribute('aria-current');
   }
   section.setAttribute('aria-busy', 'true');
-  await panels.get(state.panel).show();
-  section.removeAttribute('aria-busy');
+  try {
+    await panels.get(state.panel).show();
+  } finally {
+    section.removeAttribute('aria-busy');
+  }
 }

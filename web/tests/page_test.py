@@ -244,7 +244,24 @@ def test_files_and_words(page):
                   ["inspect", "a.npy"], ["check", "a.json", "--before", "a.npy", "--after", "a.npy"]):
         answer = page.rotary(words, files)
         assert answer.get("status") in (1, 2) and "error: " in answer["error"], (words, answer)
+    text = (CONFIGS / "qwen3-8b.json").read_text()
+    statuses = [page.rotary(["inspect", "c.json"], given)["status"] for given in ({"c.json": text}, {})]
+    equal(statuses, [0, 1], "files of an earlier command")
     equal(page.rotary(["explain", "turn"])["output"], (ROOT / "docs/explain/01-turn.md").read_text())
+
+
+def test_command_line(page):
+    page.go("line?" + query(words="table llama-3.1-8b.json --positions '0:4' --output \"my table.safetensors\""))
+    assert "exit status 0" in page.text("#line-state") and "my table.safetensors" in page.text("#line-made")
+    page.driver.execute_cdp_cmd("Page.setDownloadBehavior", {"behavior": "allow", "downloadPath": str(folder)})
+    page.driver.find_element("link text", page.text("#line-made a")).click()
+    page.wait_for(lambda: (folder / "my table.safetensors").exists(), 30)
+    text = (CONFIGS / "llama-3.1-8b.json").read_text()
+    native("table", "llama-3.1-8b.json", "--positions", "0:4", "--output", "t.safetensors",
+           files={"llama-3.1-8b.json": text})
+    equal((folder / "my table.safetensors").read_bytes(), (folder / "t.safetensors").read_bytes())
+    page.go("line?" + query(words="inspect 'my table.safetensors'"))
+    assert "query_scale" in page.text("#line-answer"), page.text("#line-answer")
 
 
 # ---- the page itself ----
