@@ -18,7 +18,7 @@ from ._rope import Rope, RopeWords
 from ._rotating import rotate, rotate_qk
 from ._tables import Frequencies, frequencies, one_rope
 from ._torch import entry
-from ._torch.plain import is_quiet
+from ._torch.plain import check_dense, is_quiet
 from ._torch.rows import RowMaker, as_tensor
 from ._torch.tables import TensorTable, of_keys
 from ._types import AnyRope, AnyTable, Positions
@@ -211,6 +211,7 @@ class RotaryEmbedding(torch.nn.Module):
         return rotate_qk(q, k, table, layout=layout, first=self.first)
 
     def _positions(self, q: Tensor, offset: int | Tensor, layout: str) -> Any:
+        check_dense("RotaryEmbedding", q)
         tokens = q.shape[layout.index("t") - len(layout)] if "t" in layout else 1
         if isinstance(offset, Tensor):
             steps = torch.arange(tokens, device=offset.device)

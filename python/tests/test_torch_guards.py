@@ -145,7 +145,13 @@ class Guards(unittest.TestCase):
         for q, k in ((heads, heads.numpy()), (heads.numpy(), heads)):
             with self.assertRaises(TypeError):
                 rotary.rotate_qk(q, k, **words)
+        jagged = torch.nested.nested_tensor([self.x[0], self.x[0, :3]], layout=torch.jagged)
+        module, sparse = rotary.RotaryEmbedding(rope_of(), layout="bthd"), heads.to_sparse()
+        for turn, *given in ((module, jagged), (rotary.rotate_qk, heads, sparse), (rotary.rotate, sparse)):
+            how = {} if turn is module else words
+            self.assertIn("must be dense", refused(self, "TORCH", lambda: turn(*given, **how)))  # noqa: B023
         rows = rows_of(self.table)
+        refused(self, "TORCH", lambda: rotary.from_rows(*(one.to_sparse() for one in rows), pairing="half"))
         table = rotary.from_rows(*rows, pairing="half")
         refused(self, "DEVICE", lambda: rotary.rotate(self.x.to("meta"), table, layout="bthd"))
         of_kernel = None, torch.empty_like(self.x), None, *rows, "half", "bthd", 0, False, 0

@@ -16,7 +16,7 @@ from torch import Tensor
 from .._tables import Table, refuse_xpos
 from .._words import check_layout, check_word, fail
 from . import ops, plain
-from .plain import TYPES, How, check, check_heads, check_scale, is_plain, is_quiet
+from .plain import TYPES, How, check, check_dense, check_heads, check_scale, is_plain, is_quiet
 from .tables import TensorTable, rows_beside
 
 _is_compiling = torch.compiler.is_dynamo_compiling
@@ -75,6 +75,7 @@ def _by_op(operation: str, tensors: tuple[Any, ...], table: Any, *words: Any, sc
     for x in tensors:
         if not isinstance(x, Tensor):
             raise TypeError(f"[{operation}] an array must be a tensor as the others are but got {type(x).__name__}")
+        check_dense(operation, x)
     how = _how(operation, table, *words)
     extra = tensors[0].dim() - len(how.layout) if how.layout[0] == "b" else 0
     if extra > 0:  # several dimensions of the batch

@@ -189,6 +189,12 @@ def gradients_of_rows(x: Tensor, grad: Tensor, cos: Tensor, sin: Tensor, how: Ho
 # ---- checks ----
 
 
+def check_dense(operation: str, x: Tensor) -> None:
+    if x.is_nested or x.layout is not torch.strided:
+        kind = "a nested one" if x.is_nested else str(x.layout)
+        fail("TORCH", operation, f"a tensor must be dense but got {kind}: pass x.to_dense() or x.values()")
+
+
 def check_rows(operation: str, cos: Tensor, sin: Tensor) -> None:
     for rows in (cos, sin):
         if not _is_float(rows):

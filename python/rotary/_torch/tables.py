@@ -13,7 +13,7 @@ from .. import _core
 from .._tables import Frequencies, Shaped, Table
 from .._rope import Rope
 from .._words import Pairing, fail
-from .plain import TYPES, check_rows
+from .plain import TYPES, check_dense, check_rows
 
 is_dynamo_compiling = torch.compiler.is_dynamo_compiling
 
@@ -82,6 +82,8 @@ def check_tensors(operation: str, cos: Any, sin: Any, doubled: str) -> None:
     if not isinstance(cos, Tensor) or not isinstance(sin, Tensor):
         wrong = sin if isinstance(cos, Tensor) else cos
         raise TypeError(f"[{operation}] cos and sin must both be tensors but got {type(wrong).__name__}")
+    for rows in (cos, sin):
+        check_dense(operation, rows)
     check_rows(operation, cos, sin)
     if doubled and cos.shape[-1] % 2 != 0:
         columns = cos.shape[-1]
