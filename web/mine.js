@@ -92,8 +92,10 @@ function verdictParts(answer) {
   for (const key of ['tensor', 'layout', 'layer', 'rope']) rows.push([key, whole(answer[key])]);
   const sign = element('span', { 'aria-hidden': 'true' }, signs[answer.verdict] + ' ');
   const parts = [element('p', { class: 'verdict', id: 'verdict' }, sign, answer.verdict),
-    element('p', {}, answer.sentence),
+    element('p', {}, (diagnosis ?? answer).sentence),
     factTable('The evidence', rows)];
+  for (const [name, one] of Object.entries(answer.tensors ?? {}))
+    parts.push(quiet(`${name}: ${one.verdict}, largest difference ${rounded(one.max_error)}`));
   if (answer.would_show.length) parts.push(element('p', {}, `These data rule out: ${answer.would_show.join(', ')}.`));
   if (answer.would_not_show.length) parts.push(quiet(`They would not show: ${answer.would_not_show.join(', ')}.`));
   if (diagnosis) {
