@@ -46,7 +46,8 @@ def check_layout(operation: str, layout: Any) -> Any:
     if isinstance(layout, str):
         word = layout.replace("s", "t")
         letters = word[:-1]
-        if 1 <= len(letters) <= 3 and word[-1] == "d" and not letters.strip("bth") and len({*letters}) == len(letters):
+        is_once = letters.count("b") < 2 and letters.count("t") < 2 and letters.count("h") < 2
+        if letters and is_once and word[-1] == "d" and not letters.strip("bth"):
             return word
     got = "none: there is no default" if layout is None else f'"{layout}"'
     rule = "layout must name the dimensions, b batch, t or s tokens, h heads in their order and d head_dim last"

@@ -216,7 +216,7 @@ class RotaryEmbedding(torch.nn.Module):
         if isinstance(offset, Tensor):
             steps = torch.arange(tokens, device=offset.device)
             return offset + steps if offset.dim() == 0 else offset.unsqueeze(-1) + steps
-        if not hasattr(offset, "__index__"):
+        if not isinstance(offset, int) and not hasattr(offset, "__index__"):
             rule = "offset must be an int, or a tensor of integers"
             raise TypeError(f"[RotaryEmbedding] {rule}, but got {type(offset).__name__}")
         if torch.compiler.is_dynamo_compiling() or not isinstance(tokens, int) or not is_quiet():

@@ -201,8 +201,10 @@ class Threads(unittest.TestCase):
 @needs_torch
 class Checkpoints(unittest.TestCase):
     def test_activation_checkpointing(self):
-        from torch.utils.checkpoint import CheckpointPolicy, create_selective_checkpoint_contexts
-
+        try:
+            from torch.utils.checkpoint import CheckpointPolicy, create_selective_checkpoint_contexts
+        except ImportError:
+            self.skipTest("this torch has no selective checkpoints")
         table, x, asked = table_of(), torch.randn(2, 5, 3, 16, requires_grad=True), []
 
         def policy(context, op, *args, **kwargs):

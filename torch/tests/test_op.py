@@ -263,7 +263,8 @@ class Gradients(unittest.TestCase):
                 for backward in [False, True]:
                     with self.subTest(pairing=pairing, layout=layout, batch=batch, backward=backward):
                         call = lambda x, cos, sin: rotary.rotate(x, cos, sin, pairing, layout, 2, backward)
-                        more = {"check_forward_ad": OURS, "check_batched_grad": OURS}  # the library has neither
+                        of_all = OURS and layout == "bthd"  # the library has neither
+                        more = {"check_forward_ad": of_all, "check_batched_grad": of_all}
                         self.assertTrue(gradcheck(call, (x, cos, sin), **more))
                         self.assertTrue(gradgradcheck(call, (x, cos, sin)))
 
