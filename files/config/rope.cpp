@@ -32,12 +32,12 @@ std::optional<double> base_below(const Object& keys, std::string_view path) {
   return inner ? base_at(*inner, path.substr(dot + 1)) : std::nullopt;
 }
 
-// The object at that path, "attn_config.rope_hf_config"; an empty one says nothing.
+// The object at that path, "attn_config.rope_hf_config"; an empty one, null and false say nothing.
 std::optional<Object> filled(const Object& keys, std::string_view path) {
   const auto dot = path.find('.');
   const std::string key(path.substr(0, dot));
-  if (dot == path.npos) keys.mark(key);
-  if (!keys.has(key)) return std::nullopt;
+  const Json* const value = dot == path.npos ? keys.value(key) : keys.peek(key);
+  if (value == nullptr || value->is_null() || *value == false) return std::nullopt;
   const auto object = keys.object(key);
   if (dot != path.npos) return filled(*object, path.substr(dot + 1));
   return object->json().empty() ? std::nullopt : object;

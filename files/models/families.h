@@ -258,16 +258,27 @@ enum class PatchOrder : std::uint8_t {
 // Whether every image has a token at (0, 0) before or after its patches.
 enum class ClassToken : std::uint8_t { none, before, after };
 
-// The variants of tools/positions/variants.cpp.
-inline constexpr std::string_view position_variants =
-    "whole_film film_in_seconds film_merged_in_time film_by_frame between_marks words_keep_counting page canvas "
-    "omni_by_pieces omni_by_time";
+// A way of position ids that tools/positions/variants.cpp has a function for.
+enum class PositionVariant : std::uint8_t {
+  none,
+  whole_film,
+  film_in_seconds,
+  film_merged_in_time,
+  film_by_frame,
+  frame_after_frame,
+  between_marks,
+  words_keep_counting,
+  page,
+  canvas,
+  omni_by_pieces,
+  omni_by_time,
+};
 
 // How a model_type computes position ids: its row of "positions" and its list in "counted". A model with its own ids
 // has a variant; a part for images has an order.
 struct PositionFacts {
   Counts counts = Counts::none;
-  std::string_view variant = {};                                 // one of position_variants
+  PositionVariant variant = PositionVariant::none;
   int image = -1, video = -1, audio = -1, start = -1, end = -1;  // token ids that are not in the config
   PatchOrder order = PatchOrder::none;
   int first = 0;  // the number of the first row and column

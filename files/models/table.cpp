@@ -33,6 +33,10 @@ constexpr std::string_view words_of(Fused) { return "none joined gate_first by_h
 constexpr std::string_view words_of(FusedKeys) { return "none joined by_head"; }
 constexpr std::string_view words_of(LayerKind) { return "none sliding full linear hybrid indexed mlp"; }
 constexpr std::string_view words_of(PatchOrder) { return "none rows blocks film_blocks centres windows"; }
+constexpr std::string_view words_of(PositionVariant) {
+  return "none whole_film film_in_seconds film_merged_in_time film_by_frame frame_after_frame between_marks "
+         "words_keep_counting page canvas omni_by_pieces omni_by_time";
+}
 constexpr std::string_view words_of(ClassToken) { return "none before after"; }
 constexpr std::string_view words_of(GgufRopeType) { return "none norm neox mrope imrope norm_mrope neox_mrope"; }
 constexpr std::string_view words_of(GgufQuirk) {
@@ -241,10 +245,6 @@ void check_row(const Field& field, const Misnamed& row) {
 void check_row(const Field& field, const QueryRow& row) {
   field.require(row.scale.form != QueryForm::none && row.scale.first <= 1,
                 "a scale with a form, and a first of 0 or 1");
-}
-void check_row(const Field& field, const PositionFacts& row) {
-  field.require(row.variant.empty() || is_listed(row.variant, position_variants),
-                "of one of the variants \"" + std::string(position_variants) + "\"");
 }
 // The values of rope_parameters, of which the layers that a model has by default may read a part only.
 void check_rope(const Field& field) {

@@ -202,9 +202,9 @@ TEST_F(ModelsFile, a_half_good_sheet_is_refused_whole) {
       {"/counted/often", "[]", "counted must have the lists seen, from_one and every but got \"often\""},
       {"/counted/seen/0", "\"nothing\"", "counted must name types that have a row but got \"nothing\""},
       {"/positions/qwen2_vl/variant", "\"film\"",
-       "positions.qwen2_vl must be of one of the variants \"whole_film film_in_seconds film_merged_in_time "
-       "film_by_frame between_marks words_keep_counting page canvas omni_by_pieces omni_by_time\" but got "
-       "{\"image\":151655,\"variant\":\"film\",\"video\":151656}"},
+       "positions.qwen2_vl.variant must be one of \"none whole_film film_in_seconds film_merged_in_time film_by_frame "
+       "frame_after_frame between_marks words_keep_counting page canvas omni_by_pieces omni_by_time\" but got "
+       "\"film\""},
       {"/positions/sam3/inside", "\"nothing\"",
        "positions.sam3.inside must be a sub-config of children but got \"nothing\""},
       {"/towers/round", "{\"words\": \"in circles\"}",

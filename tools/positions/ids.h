@@ -31,8 +31,8 @@ using Way = ModelPositions (*)(const Call&);
 
 inline double real(std::int64_t value) { return static_cast<double>(value); }
 
-// Returns the variant of that name in files/models/models.json, or nullptr.
-Way find_variant(std::string_view name);
+// The way of a variant, or nullptr for none.
+Way way_of(files::PositionVariant);
 // model_positions() with this merging.
 ModelPositions positions_with(const std::string& config, const ModelInputs&, Merge);
 

@@ -137,7 +137,7 @@ ModelPositions positions_at(const Place& place, const ModelInputs& inputs, made:
   if (!facts) refuse_type();
   const made::Call call{place.config, *facts, inputs, merge};
   if (facts->order != files::PatchOrder::none) return made::tower_positions(call);
-  const made::Way variant = made::find_variant(facts->variant);
+  const made::Way variant = made::way_of(facts->variant);
   if (variant == nullptr && facts->counts != files::Counts::none) made::take_only(inputs, "ids mask");
   if (inputs.tokens < 1)
     made::refuse(Code::SHAPE, "the tokens must be given, by --tokens, --mask or --length,", "none");

@@ -2,7 +2,6 @@
 // unmasked tokens; they share the walk (ids.h).
 #include <algorithm>
 #include <cmath>
-#include <map>
 
 #include "ids.h"
 
@@ -314,20 +313,35 @@ ModelPositions canvas(const Call& call) {
 ModelPositions omni_by_pieces(const Call&);  // omni.cpp
 ModelPositions omni_by_time(const Call&);
 
-Way find_variant(std::string_view name) {
-  static const std::map<std::string_view, Way> ways = {{"whole_film", whole_film},
-                                                       {"film_in_seconds", film_in_seconds},
-                                                       {"film_merged_in_time", film_merged_in_time},
-                                                       {"film_by_frame", film_by_frame},
-                                                       {"frame_after_frame", frame_after_frame},
-                                                       {"between_marks", between_marks},
-                                                       {"words_keep_counting", words_keep_counting},
-                                                       {"page", page},
-                                                       {"canvas", canvas},
-                                                       {"omni_by_pieces", omni_by_pieces},
-                                                       {"omni_by_time", omni_by_time}};
-  const auto found = ways.find(name);
-  return found == ways.end() ? nullptr : found->second;
+Way way_of(files::PositionVariant variant) {
+  using files::PositionVariant;
+  switch (variant) {
+    case PositionVariant::none:
+      return nullptr;
+    case PositionVariant::whole_film:
+      return whole_film;
+    case PositionVariant::film_in_seconds:
+      return film_in_seconds;
+    case PositionVariant::film_merged_in_time:
+      return film_merged_in_time;
+    case PositionVariant::film_by_frame:
+      return film_by_frame;
+    case PositionVariant::frame_after_frame:
+      return frame_after_frame;
+    case PositionVariant::between_marks:
+      return between_marks;
+    case PositionVariant::words_keep_counting:
+      return words_keep_counting;
+    case PositionVariant::page:
+      return page;
+    case PositionVariant::canvas:
+      return canvas;
+    case PositionVariant::omni_by_pieces:
+      return omni_by_pieces;
+    case PositionVariant::omni_by_time:
+      return omni_by_time;
+  }
+  return nullptr;
 }
 
 }  // namespace rotary::made
