@@ -143,15 +143,16 @@ add_up() {
 
 # web_stage: the page in Chromium and its program in node, beside release's, and the hash of bits by its compiler.
 web_stage() {
-  local tools=$cache/web-tools program=$root/build/test-release/bin/rotary build=$root/build/web/program bits log
-  log=$root/build/test-web.log
+  local tools=$cache/web-tools program=$root/build/test-release/bin/rotary build=$root/build/web/program bits
+  local log=$root/build/test-web.log status=0
   say "== web"
   need nodejs python3-venv
-  if ! "$root/scripts/web.sh" "$root/build" >&2; then
-    say "web: skipped, no zig from PyPI for this machine"
-    skipped=$((skipped + 1))
-    return
-  fi
+  "$root/scripts/web.sh" "$root/build" >&2 || status=$?
+  case "$status" in
+    0) ;;
+    77) say "web: skipped, no zig from PyPI for this machine"; skipped=$((skipped + 1)); return ;;
+    *) failed=$((failed + 1)); return ;;
+  esac
   [ -x "$program" ] || program=$("$root/scripts/build.sh" | tail -n 1)
   bits=$(sed -nE 's/^set\(rotary_bits ([0-9a-f]{16})\)$/\1/p' "$root/core/tests/bits/CMakeLists.txt")
   cmake --build "$build" -j "$jobs" --target bits_test >&2

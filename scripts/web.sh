@@ -3,7 +3,7 @@
 #   scripts/web.sh DIR    writes DIR/rotary.html
 #   ROTARY_CACHE=DIR   where PyPI's ziglang goes, 100 MB, and what zig builds (default ~/.cache/rotary)
 #   ROTARY_WEB=DIR     where to build (default build/web)
-# Exit 77: no PyPI. The first run takes some 5 minutes on one core, most of it for libc++ and the program.
+# Exit 77: no PyPI. The first run takes some 4 minutes on one core.
 set -euo pipefail
 . "$(dirname "$0")/lib.sh"
 
@@ -15,7 +15,7 @@ install_zig || exit $?
 zig_lib=$(dirname "$zig")/lib
 
 # The same compiler for libc++ and the program: a flag that changes the code's form must be in both.
-mkdir -p "$build/tools" "$build/include"
+mkdir -p "$build/tools"
 printf '#!/bin/sh\nexec "%s" c++ -target wasm32-wasi -Os -mexception-handling -fwasm-exceptions %s "$@"\n' "$zig" \
   "-U_LIBCPP_HAS_FILESYSTEM -D_LIBCPP_HAS_FILESYSTEM=1" >"$build/tools/c++.new"
 sed 's/ c++ / cc /' "$build/tools/c++.new" >"$build/tools/cc.new"
@@ -31,10 +31,11 @@ options=(-DCMAKE_SYSTEM_NAME=WASI -DCMAKE_SYSTEM_PROCESSOR=wasm32 -DCMAKE_BUILD_
          -DCMAKE_C_FLAGS_RELEASE=-DNDEBUG -DCMAKE_CXX_FLAGS_RELEASE=-DNDEBUG)
 cmake -S "$root/web/cxx" -B "$build/cxx" "${options[@]}" -DZIG_LIB="$zig_lib" >&2
 cmake --build "$build/cxx" -j "$jobs" >&2
-# A stack of 1 MiB: an instance begins with all of it. Without warnings: here a size_t has 32 bits, which clang tells
-# hundreds of times of sizes of files, and sources that are compiled together shadow each other.
+# A stack of 1 MiB: an instance begins with all of it. Without warnings: a size_t has 32 bits here, of which clang warns
+# hundreds of times, and sources that are compiled together shadow each other.
+wasi="-D_WASI_EMULATED_SIGNAL -D_WASI_EMULATED_GETPID -include $root/web/wasi.h"
 cmake -S "$root" -B "$build/program" "${options[@]}" -DROTARY_WEB=ON -DROTARY_BITS=ON -DROTARY_TESTS=OFF \
-  -DROTARY_INSTALL=OFF -DCMAKE_CXX_FLAGS="-w -D_WASI_EMULATED_SIGNAL -D_WASI_EMULATED_GETPID -include $root/web/wasi.h" \
+  -DROTARY_INSTALL=OFF -DCMAKE_CXX_FLAGS="-w $wasi" \
   -DCMAKE_EXE_LINKER_FLAGS="-nostdlib++ -Wl,-z,stack-size=1048576 -Wl,--gc-sections -s" \
   -DCMAKE_CXX_STANDARD_LIBRARIES="$build/cxx/libcxx.a -lwasi-emulated-signal -lwasi-emulated-getpid" >&2
 cmake --build "$build/program" -j "$jobs" --target rotary_web >&2
