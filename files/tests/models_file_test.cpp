@@ -6,7 +6,7 @@
 #include <thread>
 
 #include "config_helpers.h"
-#include "core/tests/support/outcome.h"
+#include "file_helpers.h"
 #include "rotary/config.h"
 #include "rotary/rotary_config_c.h"
 #include "text/json.h"
@@ -39,7 +39,8 @@ class ModelsFile : public ::testing::Test {
     return sentence.starts_with(start) ? sentence.substr(start.size()) : "not about the file: " + sentence;
   }
 
-  std::string path_ = testing::TempDir() + "models_file_test.json";
+  const test::ScratchFolder folder_;
+  const std::string path_ = (folder_ / "own.json").string();
 };
 
 TEST_F(ModelsFile, a_newer_file_takes_the_place_of_the_sheet_built_in) {
