@@ -169,8 +169,9 @@ class Process(unittest.TestCase):
             if isinstance(function, types.FunctionType) and (torch or function is not rotary.patch):
                 parameters = inspect.signature(function).parameters.values()
                 required = {one.name: None for one in parameters if one.default is one.empty}
-                with self.subTest(function.__name__), self.assertRaises((TypeError, rotary.Error)):
-                    function(**required)
+                if required:
+                    with self.subTest(function.__name__), self.assertRaises((TypeError, rotary.Error)):
+                        function(**required)
 
     @unittest.skipUnless(os.path.exists("/proc/self/statm"), "needs /proc")
     def test_memory_is_flat_after_a_million_calls(self):
