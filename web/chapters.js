@@ -23,22 +23,19 @@ const figures = {
 const figureOf = chapter => ({ ...firstFigure, ...figures[chapter] });
 
 async function showChapter() {
-  const number = Number(state.chapter);
-  if (byId('chapter').dataset.number === state.chapter) return;
+  const number = Number(state.chapter), place = byId('chapter');
+  if (place.dataset.number === state.chapter) return;
   const list = (await ask(['explain'])).chapters, [{ markdown: text }] = (await ask(['explain', number])).chapters;
-  const options = list.map(chapter => element('option', { value: chapter.number, selected: chapter.number === number },
-    `${chapter.number}. ${chapter.title}`));
   const select = element('select', { id: 'chapter-select', 'aria-label': 'chapter',
-    onchange: event => goToChapter(event.target.value) }, ...options);
-  const step = (label, to) => element('button', { type: 'button', disabled: to < 1 || to > list.length,
-    onclick: () => goToChapter(to) }, label);
-  byId('chapter').dataset.number = state.chapter;
-  byId('chapter').replaceChildren(
+    onchange: event => goToChapter(event.target.value) }, ...list.map(({ number: one, title }) =>
+    option(one, `${one}. ${title}`, { selected: one === number })));
+  const step = (label, to) => pressed(label, () => goToChapter(to), { disabled: to < 1 || to > list.length });
+  place.dataset.number = state.chapter;
+  place.replaceChildren(
     element('div', { class: 'controls' },
       element('div', {}, select, step('Previous', number - 1), step('Next', number + 1))),
-    ...markdown(text),
-    element('p', {}, step('Next chapter', number + 1), ' ',
-      element('button', { type: 'button', onclick: () => showFigure(number) }, 'Its figure')));
+    ...text.match(blocks).flatMap(blockNodes),
+    element('p', {}, step('Next chapter', number + 1), ' ', pressed('Its figure', () => showFigure(number))));
 }
 function showFigure(number) {
   change(figureOf(number));
@@ -52,48 +49,21 @@ function goToChapter(number) {
 
 // ---- Markdown: what docs/explain uses of it ----
 
-function markdown(text) {
-  const lines = text.split('\n'), nodes = [];
-  const takeWhile = is => {
-    const taken = [];
-    while (lines.length > 0 && is(lines[0])) taken.push(lines.shift());
-    return taken;
-  };
-  while (lines.length > 0) {
-    const line = lines[0];
-    if (line === '') lines.shift();
-    else if (line.startsWith('```')) {
-      lines.shift();
-      nodes.push(element('pre', focused('example'), takeWhile(one => !one.startsWith('```')).join('\n')));
-      lines.shift();
-    } else if (line.startsWith('#')) {
-      const [, signs, title] = /^(#+) (.*)/.exec(lines.shift());
-      nodes.push(element(`h${signs.length + 2}`, {}, ...inline(title)));
-    } else if (line.startsWith('|')) nodes.push(markdownTable(takeWhile(one => one.startsWith('|'))));
-    else if (line.startsWith('* ')) nodes.push(markdownList(takeWhile(one => one !== '')));
-    else nodes.push(...paragraph(takeWhile(one => one !== '' && !one.startsWith('```')).join(' ')));
-  }
-  return nodes;
-}
-function paragraph(text) {
-  if (/^(!\[|Previous: |Next: )/.test(text)) return [];  // the page has a live figure, and buttons
-  return [element('p', {}, ...inline(text))];
-}
-function markdownList(lines) {
-  const items = [];
-  for (const line of lines) {
-    if (line.startsWith('* ')) items.push(line.slice(2));
-    else items.push(items.pop() + ' ' + line.trim());
-  }
-  return bullets(items.map(inline));
+const blocks = /^```[^]*?\n```$|(?:^(?!```).+\n?)+/gm;  // an example, or lines up to an empty one
+
+function blockNodes(block) {
+  const lines = block.trimEnd().split(/\n */), title = /^(#+) (.*)/.exec(block);
+  if (block.startsWith('```')) return element('pre', focused('example'), block.replace(/^.*\n|\n```$/g, ''));
+  if (title) return element(`h${title[1].length + 2}`, {}, ...inline(title[2]));
+  if (block.startsWith('|')) return markdownTable(lines);
+  if (block.startsWith('* ')) return bullets(lines.join(' ').slice(2).split(' * ').map(inline));
+  if (/^(!\[|Previous: |Next: )/.test(block)) return [];  // the page has a live figure, and buttons
+  return element('p', {}, ...inline(lines.join(' ')));
 }
 function markdownTable([head, rule, ...rows]) {
-  const cells = line => line.split('|').slice(1, -1).map(cell => cell.trim());
-  const align = cells(rule).map(one => (one.endsWith(':') ? 'number' : null));
-  const row = (line, tag) => element('tr', {},
-    ...cells(line).map((cell, i) => element(tag, { class: align[i] }, ...inline(cell))));
-  return scrolling('table', element('table', {}, element('thead', {}, row(head, 'th')),
-    element('tbody', {}, ...rows.map(line => row(line, 'td')))));
+  const cells = line => line.split('|').slice(1, -1).map(cell => cell.trim()), rules = cells(rule);
+  const heads = cells(head).map(inline), numeric = heads.filter((_, i) => rules[i].endsWith(':'));
+  return scrolling('table', table('table', heads, rows.map(line => cells(line).map(inline)), numeric));
 }
 function inline(text) {
   return text.split(/(`[^`]+`|\[[^\]]+\]\([^)]+\))/).map(part => {

@@ -34,121 +34,60 @@ function tickText(value) {
   return grouped(Number(value.toPrecision(6)));
 }
 
-// lines: [{name, x, y, series, dashed, points}], series is a number for the colour, points draws marks in place of a
-// line, each of its own shape: kinds of [0 (full), 1 (half), 2 (hollow)]. bands: [{x, low, high, series}]. marks:
-// [{y | x, name, series}]. label describes the picture in words.
-function lineChart(width, { label, x, y, lines, bands = [], marks = [] }) {
-  const { left, right, top, bottom } = margin;
-  const xs = [...lines.flatMap(line => line.x), ...marks.flatMap(mark => mark.x ?? [])];
-  const across = axis(xs, left, width - right, x.log);
-  const every = [...lines.flatMap(line => line.y), ...bands.flatMap(band => [...band.low, ...band.high]),
-                 ...marks.flatMap(mark => mark.y ?? [])];
-  const up = axis(every, chartHeight - bottom, top, y.log);
+// A chart as wide as the answer of the panel that is shown. label describes it in words.
+//   lines: [{name, x, y, series, dashed, points}], series is a number for the colour, points draws marks in place of a
+//     line, each of its own shape: kinds of [0 (full), 1 (half), 2 (hollow)]
+//   bands: [{x, low, high, series}]; marks: [{y | x, name, series}], lines through the whole chart
+function lineChart({ label, x, y, lines, bands = [], marks = [] }) {
+  const width = byId(state.panel + '-answer').clientWidth, { left, top } = margin;
+  const right = width - margin.right, bottom = chartHeight - margin.bottom;
+  const across = axis([...lines, ...marks].flatMap(one => one.x ?? []), left, right, x.log);
+  const heights = [...lines, ...marks].flatMap(one => one.y ?? []);
+  const up = axis([...heights, ...bands.flatMap(({ low, high }) => [...low, ...high])], bottom, top, y.log);
   const svg = drawn('svg', { viewBox: `0 0 ${width} ${chartHeight}`, width, height: chartHeight, role: 'img',
     'aria-label': label });
+  const text = (at, anchor, said) => svg.append(drawn('text', { ...at, 'text-anchor': anchor }, said));
+  const path = (kind, d, more) => svg.append(drawn('path', { class: kind, d, ...more }));
+  const upright = value => `M${across.at(value)} ${top}V${bottom}`;
+  const level = value => `M${left} ${up.at(value)}H${right}`;
+  const point = (x, y) => `${across.at(x).toFixed(1)} ${up.at(y).toFixed(1)}`;
   for (const tick of across.ticks) {
-    svg.append(drawn('path', { class: 'grid', d: `M${across.at(tick)} ${top}V${chartHeight - bottom}` }),
-      drawn('text', { x: across.at(tick), y: chartHeight - bottom + 16, 'text-anchor': 'middle' }, tickText(tick)));
+    path('grid', upright(tick));
+    text({ x: across.at(tick), y: bottom + 16 }, 'middle', tickText(tick));
   }
   for (const tick of up.ticks) {
-    svg.append(drawn('path', { class: 'grid', d: `M${left} ${up.at(tick)}H${width - right}` }),
-      drawn('text', { x: left - 6, y: up.at(tick) + 4, 'text-anchor': 'end' }, tickText(tick)));
+    path('grid', level(tick));
+    text({ x: left - 6, y: up.at(tick) + 4 }, 'end', tickText(tick));
   }
-  const turned = `translate(12 ${(chartHeight - bottom + top) / 2}) rotate(-90)`;
-  svg.append(drawn('text', { x: (left + width - right) / 2, y: chartHeight - 6, 'text-anchor': 'middle' }, x.label),
-    drawn('text', { transform: turned, 'text-anchor': 'middle' }, y.label));
-  for (const band of bands)
-    svg.append(drawn('path', { class: `band series-${band.series}`, d: bandPath(band, across, up) }));
-  for (const mark of marks) svg.append(...markNodes(mark, across, up, width));
-  for (const line of lines) {
-    if (line.points) svg.append(...pointNodes(line, across, up));
-    else svg.append(drawn('path', { class: `line series-${line.series}`, d: linePath(line, across, up),
-                                    'stroke-dasharray': line.dashed ? '6 4' : null }));
+  text({ x: (left + right) / 2, y: chartHeight - 6 }, 'middle', x.label);
+  text({ transform: `translate(12 ${(bottom + top) / 2}) rotate(-90)` }, 'middle', y.label);
+  for (const { x, low, high, series } of bands) {
+    const edge = values => x.map((at, i) => point(at, values[i]));
+    path(`band series-${series}`, 'M' + [...edge(high), ...edge(low).reverse()].join('L') + 'Z');
+  }
+  for (const mark of marks) {
+    path(`mark series-${mark.series}`, mark.x === undefined ? level(mark.y) : upright(mark.x));
+    const at = across.at(mark.x), ends = at > width - 120;  // the words stand where there is room
+    if (mark.x === undefined) text({ x: left + 6, y: up.at(mark.y) - 4 }, 'start', mark.name);
+    else text({ x: at + (ends ? -4 : 4), y: top + 10 }, ends ? 'end' : 'start', mark.name);
+  }
+  for (const { x, y, series, dashed, points } of lines) {
+    const known = x.map((_, i) => i).filter(i => y[i] !== null && Number.isFinite(up.at(y[i])));
+    const go = i => (known.includes(i - 1) ? 'L' : 'M') + point(x[i], y[i]);
+    if (!points) path(`line series-${series}`, known.map(go).join(''), { 'stroke-dasharray': dashed ? '6 4' : null });
+    else svg.append(...known.map(i => drawn('circle', { class: `point kind-${points[i]} series-${series}`, r: 3.2,
+      cx: across.at(x[i]).toFixed(1), cy: up.at(y[i]).toFixed(1) })));
   }
   return svg;
 }
 
-const place = (across, up, x, y) => `${across.at(x).toFixed(1)} ${up.at(y).toFixed(1)}`;
-function linePath(line, across, up) {
-  let path = '', drawing = false;
-  line.x.forEach((x, i) => {
-    const is = line.y[i] !== null && Number.isFinite(up.at(line.y[i]));
-    if (is) path += (drawing ? 'L' : 'M') + place(across, up, x, line.y[i]);
-    drawing = is;
-  });
-  return path;
-}
-function bandPath({ x, low, high }, across, up) {
-  const edge = values => x.map((at, i) => place(across, up, at, values[i])), forth = edge(high), back = edge(low);
-  return x.length ? 'M' + [...forth, ...back.reverse()].join('L') + 'Z' : '';
-}
-function pointNodes(line, across, up) {
-  return line.x.flatMap((x, i) => {
-    if (line.y[i] === null) return [];
-    return [drawn('circle', { class: `point kind-${line.points[i]} series-${line.series}`, r: 3.2,
-                              cx: across.at(x).toFixed(1), cy: up.at(line.y[i]).toFixed(1) })];
-  });
-}
-function markNodes(mark, across, up, width) {
-  const { left, right, top, bottom } = margin;
-  if (mark.x !== undefined) {
-    const at = across.at(mark.x), ends = at > width - 120;
-    return [drawn('path', { class: `mark series-${mark.series}`, d: `M${at} ${top}V${chartHeight - bottom}` }),
-            drawn('text', { x: at + (ends ? -4 : 4), y: top + 10, 'text-anchor': ends ? 'end' : 'start' }, mark.name)];
-  }
-  return [drawn('path', { class: `mark series-${mark.series}`, d: `M${left} ${up.at(mark.y)}H${width - right}` }),
-          drawn('text', { x: left + 6, y: up.at(mark.y) - 4 }, mark.name)];
-}
+// A chart with its title and its keys: [{name, series, dashed, kind}].
+const picture = (title, chart, keys = chart.lines) => figure(title, lineChart(chart), legend(keys));
 
-// The keys of a chart: [{name, series, dashed, kind}].
-function legend(entries) {
-  const stroke = ({ series, dashed }) =>
-    drawn('path', { class: `line series-${series}`, d: 'M1 6H25', 'stroke-dasharray': dashed ? '6 4' : null });
-  const point = ({ series, kind }) =>
-    drawn('circle', { class: `point kind-${kind} series-${series}`, cx: 13, cy: 6, r: 4 });
-  const sample = entry => drawn('svg', { width: 26, height: 12, 'aria-hidden': 'true' },
-    entry.kind === undefined ? stroke(entry) : point(entry));
-  return element('ul', { class: 'legend' }, ...entries.map(entry => element('li', {}, sample(entry), ' ', entry.name)));
-}
-
-// A clock for each pair, with a hand for the key and one for the query; chosen(pair) is called by a click.
-class Clocks {
-  constructor(place, chosen) {
-    this.place = place;
-    this.chosen = chosen;
-    this.clocks = [];
-    place.addEventListener('keydown', event => {  // one clock takes the focus, and arrows lead to the others
-      const at = this.clocks.findIndex(one => one.button === event.target);
-      const next = at + { ArrowRight: 1, ArrowLeft: -1 }[event.key];
-      this.clocks[next]?.button.focus();
-      if (this.clocks[next]) chosen(next);
-    });
-  }
-  // hands: [{cos, sin}, ...], one for each hand, of equal lengths. picked: the number of the pair that is shown large.
-  show(hands, picked) {
-    const pairs = hands[0].cos.length;
-    if (this.clocks.length !== pairs) this.#build(pairs, hands.length);
-    this.clocks.forEach(({ button, lines }, pair) => {
-      button.setAttribute('aria-pressed', String(pair === picked));
-      button.tabIndex = pair === picked ? 0 : -1;
-      lines.forEach((line, i) => {
-        const cos = hands[i].cos[pair], sin = hands[i].sin[pair];
-        const length = Math.hypot(cos, sin) || 1;  // the attention factor, which is in both
-        line.setAttribute('x2', (20 + 17 * cos / length).toFixed(2));
-        line.setAttribute('y2', (20 - 17 * sin / length).toFixed(2));
-      });
-    });
-  }
-  #build(pairs, hands) {
-    this.clocks = Array.from({ length: pairs }, (_, pair) => {
-      const lines = Array.from({ length: hands }, (_, i) => drawn('line', { class: `hand-${i}`, x1: 20, y1: 20 }));
-      const face = drawn('circle', { class: 'face', cx: 20, cy: 20, r: 18 });
-      const chosen = () => this.chosen(pair);
-      const button = element('button', { type: 'button', 'aria-label': `pair ${pair}`, onclick: chosen },
-        drawn('svg', { viewBox: '0 0 40 40', 'aria-hidden': 'true' }, face, ...lines), String(pair));
-      return { button, lines };
-    });
-    this.place.className = pairs <= 8 ? 'few' : '';
-    this.place.replaceChildren(...this.clocks.map(clock => clock.button));
-  }
+function legend(keys) {
+  const sample = ({ series, dashed, kind }) => (kind === undefined
+    ? drawn('path', { class: `line series-${series}`, d: 'M1 6H25', 'stroke-dasharray': dashed ? '6 4' : null })
+    : drawn('circle', { class: `point kind-${kind} series-${series}`, cx: 13, cy: 6, r: 4 }));
+  return element('ul', { class: 'legend' }, ...keys.map(key => element('li', {},
+    drawn('svg', { width: 26, height: 12, 'aria-hidden': 'true' }, sample(key)), ' ', key.name)));
 }

@@ -1,15 +1,14 @@
 // Panel 6, the command line: any rotary command, over the built-in models and the files that were opened.
 
 const lineFiles = new Map();  // name: File or Uint8Array, of the files opened here and those that commands have written
-const history_ = { lines: [], at: 0 };
+const earlier = { lines: [], at: 0 };
 
-panels.set('line', { show: showLine });
+panels.set('line', showLine);
 
 function showLine() {
-  byId('words').value = state.words ?? '';
-  for (const link of document.querySelectorAll('[data-words]'))
-    link.setAttribute('href', addressOf({ words: link.dataset.words }));
-  if (state.words && state.words !== history_.lines.at(-1)) runLine(state.words);
+  byId('words').value = state.words;
+  for (const link of document.querySelectorAll('[data-words]')) link.href = addressOf({ words: link.dataset.words });
+  if (state.words && state.words !== earlier.lines.at(-1)) runLine(state.words);
 }
 
 // The words of a line: at spaces, but for those in quotes.
@@ -20,30 +19,28 @@ function splitWords(line) {
 }
 
 const runLine = newest(async line => {
-  history_.lines.push(line);
-  history_.at = history_.lines.length;
-  byId('line-state').textContent = 'running';
-  const began = performance.now(), words = splitWords(line);
+  const began = performance.now(), words = splitWords(line), answer = byId('line-answer'), said = byId('line-state');
+  earlier.at = earlier.lines.push(line);
+  said.textContent = 'running';
   try {
     const files = Object.fromEntries([...builtIn.map(({ name, text }) => [name + '.json', text]), ...lineFiles]);
     if (!state.model.startsWith('file:')) Object.assign(files, (await chosenModel()).files);
-    const answer = await run(words, files, { alone: heavyCommands.includes(words[0]) });
-    for (const [name, data] of Object.entries(answer.files)) lineFiles.set(name, data);
-    byId('line-answer').replaceChildren(
-      answer.error && element('pre', { class: 'errors', ...focused('standard error') }, answer.error),
-      answer.output && element('pre', focused('standard output'), answer.output));
-    byId('line-state').textContent = `exit status ${answer.status}, ${Math.round(performance.now() - began)} ms`;
+    const { status, output, error, files: made } = await run(words, files, { alone: heavyCommands.includes(words[0]) });
+    for (const [name, data] of Object.entries(made)) lineFiles.set(name, data);
+    answer.replaceChildren(
+      error && element('pre', { class: 'errors', ...focused('standard error') }, error),
+      output && element('pre', focused('standard output'), output));
+    said.textContent = `exit status ${status}, ${Math.round(performance.now() - began)} ms`;
   } catch (error) {
-    byId('line-answer').replaceChildren(failure(error));
-    byId('line-state').textContent = '';
+    answer.replaceChildren(failure(error));
+    said.textContent = '';
   }
   showLineFiles();
 });
 
 function showLineFiles() {
   const shown = ([name, data]) => (data instanceof File ? `${name}, opened` : downloadLink(name, data));
-  byId('line-made').replaceChildren(...[...lineFiles].map(one => element('li', {}, shown(one))));
-  if (lineFiles.size === 0) byId('line-made').append(element('li', { class: 'quiet' }, 'none yet'));
+  if (lineFiles.size) byId('line-made').replaceChildren(...[...lineFiles].map(one => element('li', {}, shown(one))));
 }
 
 byId('line-form').onsubmit = () => {
@@ -53,9 +50,9 @@ byId('line-form').onsubmit = () => {
 };
 byId('words').onkeydown = event => {
   const step = { ArrowUp: -1, ArrowDown: 1 }[event.key];
-  if (!step || history_.lines.length === 0) return;
-  history_.at = Math.min(Math.max(history_.at + step, 0), history_.lines.length - 1);
-  event.target.value = history_.lines[history_.at];
+  if (!step || earlier.lines.length === 0) return;
+  earlier.at = Math.min(Math.max(earlier.at + step, 0), earlier.lines.length - 1);
+  event.target.value = earlier.lines[earlier.at];
   event.preventDefault();
 };
 function addLineFiles(files) {

@@ -1,19 +1,16 @@
 // Panel 4, is mine right? `rotary check` of two files, in an instance of its own that can be stopped.
 
-panels.set('mine', { show: showModelSelects });
+panels.set('mine', () => {});
 
 let stopping = null;  // the AbortController of the check that runs
 
-byId('mine-form').onsubmit = () => {
-  const before = byId('before').files[0], after = byId('after').files[0];
-  if (!before || !after) {
-    byId('mine-answer').replaceChildren(failure(new Error('choose both files, before and after the rotation')));
-    return;
-  }
-  check(before, after);
-};
+byId('mine-form').onsubmit = () => check(() => {
+  const files = ['before', 'after'].map(id => byId(id).files[0]);
+  if (files.includes(undefined)) throw new Error('choose both files, before and after the rotation');
+  return files;
+});
 byId('stop').onclick = () => stopping?.abort(new Error('stopped'));
-byId('example').onclick = tryExample;
+byId('example').onclick = () => check(exampleFiles);
 
 // Files that were dropped: the one with "before" or "in" in its name stands before, else the first.
 function takeTensors(files) {
@@ -26,56 +23,53 @@ function takeTensors(files) {
   }
 }
 
-// q and k in the shape of the model, rotated with one mistake: without its scaling, else with base 10000.
-async function tryExample() {
-  try {
-    const { word, files } = await chosenModel(), { ropes: [rope] } = await ask(['inspect', word], files);
-    if (!rope) throw new Error(`${word} has no rope`);
-    const shape = [64, rope.kv_heads, rope.head_dim];
-    const before = npyOf(drawnNumbers(shape[0] * shape[1] * shape[2]), shape);
-    const mistake = rope.scaling === 'default' ? ['--base', rope.base === 10000 ? '500000' : '10000']
-                                               : ['--scaling', 'none'];
-    const made = await ask(['apply', word, '--rope', '0', ...mistake, '--layout', 'thd', '--input', 'q.npy',
-      '--output', 'engine.npy'], { ...files, 'q.npy': before });
-    const file = (data, name) => new File([data], name);
-    await check(file(before, 'q.npy'), file(made.files['engine.npy'], 'engine.npy'));
-  } catch (error) {
-    byId('mine-answer').replaceChildren(failure(error));
-  }
+// q in the shape of the model, rotated with one mistake: without its scaling, else with another base.
+async function exampleFiles() {
+  const { word, files } = await chosenModel(), { ropes: [rope] } = await ask(['inspect', word], files);
+  if (!rope) throw new Error(`${word} has no rope`);
+  const shape = [64, rope.kv_heads, rope.head_dim];
+  const before = npyOf(drawnNumbers(shape[0] * shape[1] * shape[2]), shape);
+  const mistake = rope.scaling === 'default' ? ['--base', rope.base === 10000 ? '500000' : '10000']
+                                             : ['--scaling', 'none'];
+  const { files: made } = await ask(['apply', word, '--rope', '0', ...mistake, '--layout', 'thd', '--input', 'q.npy',
+    '--output', 'engine.npy'], { ...files, 'q.npy': before });
+  return [new File([before], 'q.npy'), new File([made['engine.npy']], 'engine.npy')];
 }
 
 const megabytesAtMost = 550;  // `check` takes seven times as much, of the 4 GB that the program has
 
-async function check(before, after) {
-  const began = performance.now(), size = Math.round((before.size + after.size) / 1e5) / 10;
-  const seconds = () => (performance.now() - began) / 1000;
-  let step = 'reading';
-  const say = () => { byId('mine-state').textContent = `${size} MB, ${step}, ${Math.round(seconds())} s`; };
+// Checks the two files that filesOf gives.
+async function check(filesOf) {
+  const began = performance.now(), seconds = () => (performance.now() - began) / 1000;
+  const said = byId('mine-state'), answer = byId('mine-answer');
+  let step = 'reading', size = 0;
+  const say = () => { said.textContent = `${size} MB, ${step}, ${Math.round(seconds())} s`; };
   const told = text => { step = text.trim() || step; };  // the line of progress is "steps of check: 3 of 8, 37 %"
-  const timer = setInterval(say, 1000);
   stopping?.abort(new Error('another check was started'));
-  const stop = stopping = new AbortController();
-  say();
+  const { signal } = stopping = new AbortController(), timer = setInterval(say, 1000);
   byId('stop').disabled = false;
-  byId('mine-answer').replaceChildren();
+  answer.replaceChildren();
   try {
+    const [before, after] = await filesOf();
+    size = Math.round((before.size + after.size) / 1e5) / 10;
+    say();
     if (size > megabytesAtMost)
       throw new Error(`the page has memory for two files of ${megabytesAtMost} MB together: rotary check takes these`);
     const { word, files } = await chosenModel();
     const names = { before: 'before/' + before.name, after: 'after/' + after.name };
     const all = { ...files, [names.before]: before, [names.after]: after };
     const options = ['positions', 'layer'].flatMap(key => (state[key] ? ['--' + key, state[key]] : []));
-    const answer = await ask(['check', word, '--before', names.before, '--after', names.after, ...options], all,
-      { alone: true, signal: stop.signal, told });
-    byId('mine-answer').replaceChildren(...verdictParts(answer));
-    byId('mine-state').textContent = `${size} MB checked in ${rounded(seconds(), 2)} s`;
-    if (answer.verdict === 'differs') await showWrong(word, all, names, options, answer, stop.signal);
+    const verdict = await ask(['check', word, '--before', names.before, '--after', names.after, ...options], all,
+      { alone: true, signal, told });
+    answer.replaceChildren(...verdictParts(verdict));
+    said.textContent = `${size} MB checked in ${rounded(seconds(), 2)} s`;
+    if (verdict.verdict === 'differs') await showWrong(word, all, names, options, verdict, signal);
   } catch (error) {
-    byId('mine-state').textContent = '';
-    byId('mine-answer').append(failure(error));
+    said.textContent = '';
+    answer.append(failure(error));
   } finally {
     clearInterval(timer);
-    if (stopping === stop) byId('stop').disabled = true;
+    if (stopping.signal === signal) byId('stop').disabled = true;
   }
 }
 
@@ -84,12 +78,10 @@ const signs = { equal: '\u2713', differs: '\u2260', undecided: '?' };
 function verdictParts(answer) {
   const { worst, first, diagnosis } = answer;
   const place = first && Object.entries(first).filter(([, at]) => at !== null).map(([what, at]) => `${what} ${at}`);
-  const rows = [['largest difference', rounded(answer.max_error)], ['largest allowed', rounded(answer.tolerance)]];
-  if (first) {
-    rows.push(['the worst that is off', `${rounded(worst.error)}, where ${rounded(worst.allowed)} is allowed`],
-              ['the first that is off', place.join(', ')]);
-  }
-  for (const key of ['tensor', 'layout', 'layer', 'rope']) rows.push([key, whole(answer[key])]);
+  const rows = [['largest difference', rounded(answer.max_error)], ['largest allowed', rounded(answer.tolerance)],
+    ['the worst that is off', first ? `${rounded(worst.error)}, where ${rounded(worst.allowed)} is allowed` : ''],
+    ['the first that is off', first ? place.join(', ') : ''],
+    ...['tensor', 'layout', 'layer', 'rope'].map(key => [key, whole(answer[key])])];
   const sign = element('span', { 'aria-hidden': 'true' }, signs[answer.verdict] + ' ');
   const parts = [element('p', { class: 'verdict', id: 'verdict' }, sign, answer.verdict),
     element('p', {}, (diagnosis ?? answer).sentence),
@@ -123,29 +115,6 @@ function factText(value) {
   return Object.entries(value).map(([key, one]) => `${key} ${whole(one)}`).join(', ');
 }
 
-// ---- which elements are wrong ----
-
-const decoders = {  // numbers of the elements of a tensor's bytes
-  F32: bytes => floats(bytes),
-  BF16: bytes => new Float32Array(Uint32Array.from(new Uint16Array(bytes.slice().buffer), half => half << 16).buffer),
-  F16: bytes => Float32Array.from(new Uint16Array(bytes.slice().buffer), ofF16),
-  F64: bytes => new Float64Array(bytes.slice().buffer),
-};
-function ofF16(half) {
-  const exponent = half >> 10 & 31, fraction = half & 1023, sign = half & 32768 ? -1 : 1;
-  if (exponent === 31) return fraction ? NaN : sign * Infinity;
-  return sign * (exponent ? 2 ** (exponent - 15) * (1 + fraction / 1024) : 2 ** -24 * fraction);
-}
-
-// {dtype, shape, bytes} of a file's tensor.
-function tensorIn(file, name) {
-  if (file[0] !== 0x93) return tensorsOf(file)[name];
-  const begin = 10 + file[8] + 256 * file[9], header = new TextDecoder().decode(file.subarray(10, begin));
-  const dtype = { f4: 'F32', f2: 'F16', f8: 'F64' }[/'descr': '<(f\d)'/.exec(header)?.[1]];
-  const shape = /'shape': \(([^)]*)\)/.exec(header)[1].split(',').filter(text => text.trim()).map(Number);
-  return { dtype, shape, bytes: file.subarray(begin) };
-}
-
 // Draws where the tensor differs from what `apply` makes of the one before: the largest difference of each head of each
 // token. A file of more than 64 MB would take the memory of the page.
 async function showWrong(word, files, names, options, answer, signal) {
@@ -154,42 +123,34 @@ async function showWrong(word, files, names, options, answer, signal) {
   const made = await ask(['apply', word, '--input', names.before, '--output', output, '--layout', answer.layout,
     ...options, ...(npy ? [] : ['--tensor', answer.tensor])], files, { alone: true, signal });
   const after = new Uint8Array(await files[names.after].arrayBuffer());
-  const [expected, found] = [made.files[output], after].map(file => tensorIn(file, answer.tensor));
-  if (!decoders[expected?.dtype] || !decoders[found?.dtype]) return;
-  byId('mine-answer').append(...wrongPicture(largestDifferences(expected, found, answer.layout), answer));
+  const tensors = [made.files[output], after].map(file =>
+    (npy ? tensorOfNpy(file) : tensorsOf(file)[answer.tensor]));
+  const [expected, found] = tensors.map(floats);
+  if (expected && found) byId('mine-answer').append(...wrongPicture(tensors[0].shape, expected, found, answer));
 }
 
-// {rows, heads, values}: rows are the tokens of all batches.
-function largestDifferences(expected, found, layout) {
-  const sizes = {}, strides = {};
-  let stride = 1;
-  for (const [i, letter] of [...layout].entries()) sizes[letter] = expected.shape[i];
-  for (const letter of [...layout].reverse()) {
-    strides[letter] = stride;
-    stride *= sizes[letter];
-  }
-  const { b = 1, t = 1, h = 1, d } = sizes, [x, y] = [expected, found].map(one => decoders[one.dtype](one.bytes));
-  const values = new Float64Array(b * t * h);
-  for (let i = 0; i < values.length; ++i) {
-    const row = Math.floor(i / h);
-    const at = Math.floor(row / t) * (strides.b ?? 0) + row % t * (strides.t ?? 0) + i % h * (strides.h ?? 0);
-    for (let j = at; j < at + d; ++j) values[i] = Math.max(values[i], Math.abs(x[j] - y[j]));
-  }
-  return { rows: b * t, heads: h, values };
-}
-
-function wrongPicture({ rows, heads, values }, { tensor, tolerance }) {
-  const canvas = element('canvas', { class: 'wrong-map', width: rows, height: heads, role: 'img' });
-  const context = canvas.getContext('2d'), image = context.createImageData(rows, heads);
-  const most = values.reduce((a, b) => Math.max(a, b), 0);
-  let off = 0;
+// The largest difference of each head of each token, of all batches, as a picture.
+function wrongPicture(shape, expected, found, { tensor, layout, tolerance }) {
+  const each = of => Object.fromEntries([...layout].map((letter, i) => [letter, of(i)]));
+  const { b = 1, t = 1, h = 1, d } = each(i => shape[i]);
+  const { b: ofBatch = 0, t: ofToken = 0, h: ofHead = 0 } =
+    each(i => shape.slice(i + 1).reduce((product, size) => product * size, 1));
+  const values = Float64Array.from({ length: b * t * h }, (_, i) => {
+    const token = Math.floor(i / h), begin = Math.floor(token / t) * ofBatch + token % t * ofToken + i % h * ofHead;
+    let most = 0;
+    for (let j = begin; j < begin + d; ++j) most = Math.max(most, Math.abs(expected[j] - found[j]));
+    return most;
+  });
+  const canvas = element('canvas', { class: 'wrong-map', width: b * t, height: h, role: 'img' });
+  const context = canvas.getContext('2d'), image = context.createImageData(b * t, h);
+  const most = values.reduce((one, other) => Math.max(one, other), 0);
   values.forEach((value, i) => {
-    const at = 4 * (i % heads * rows + Math.floor(i / heads)), is = value > tolerance;
-    off += is;
-    image.data.set([194, 74, 0, is ? 60 + Math.round(195 * value / most) : 0], at);
+    const strength = value > tolerance ? 60 + Math.round(195 * value / most) : 0;
+    image.data.set([194, 74, 0, strength], 4 * (i % h * b * t + Math.floor(i / h)));
   });
   context.putImageData(image, 0, 0);
-  canvas.style.height = `${Math.min(22 * heads, 320)}px`;
+  canvas.style.height = `${Math.min(22 * h, 320)}px`;
+  const off = values.filter(value => value > tolerance).length;
   const said = `${off} of ${values.length} heads of tokens of ${tensor || 'the tensor'} differ by more than ` +
     `${rounded(tolerance)}, by up to ${rounded(most)}. Tokens to the right, heads downwards; the stronger, the worse.`;
   canvas.setAttribute('aria-label', said);

@@ -2,32 +2,27 @@
 
 const effectKinds = { kept: 0, blended: 1, stretched: 2, shortened: 2, still: 2 };
 
-panels.set('model', { show: newest(showModel) });
+addPanel('model', showModel);
 
 async function showModel() {
-  showModelSelects();
   try {
     const model = await modelOf(state.model);
     showText(model);
-    const beside = state.beside ? await modelOf(state.beside) : null;
-    await showRead(model, beside);
+    return await readParts(state.beside ? [model, await modelOf(state.beside)] : [model]);
   } catch (error) {
-    byId('model-answer').replaceChildren(failure(error));
-    markError(error);
+    return [failure(error), ...lineOfError(error)];
   }
-  byId('model-state').textContent = '';
 }
 
-async function showRead(model, beside) {
-  const models = beside ? [model, beside] : [model];
-  const names = models.map(({ name }, i) => (i === 1 && name === model.name ? 'beside/' + name : name));
+// What the program reads from one or two models.
+async function readParts(models) {
+  const names = models.map(({ name }, i) => (i === 1 && name === models[0].name ? 'beside/' + name : name));
   const files = Object.fromEntries(models.map(({ data }, i) => [names[i], data]));
-  const read = await ask(['inspect', ...names], files);
-  const all = read.models ?? [read];
+  const read = await ask(['inspect', ...names], files), all = read.models ?? [read];
   const sentences = await Promise.all(names.map(name => inWords(name, files)));
   const differences = new Map((read.differences ?? []).map(({ rope, keys }) => [rope, keys]));
-  const parts = [];
-  all.forEach((one, i) => parts.push(...introduction(beside ? names[i] : '', models[i].source, one, sentences[i])));
+  const parts = all.flatMap((one, i) =>
+    introduction(all.length > 1 ? names[i] : '', models[i].source, one, sentences[i]));
   const ropes = Math.max(...all.map(one => one.ropes.length));
   for (let r = 0; r < ropes; ++r) {
     const shown = all.map(one => one.ropes[r]);
@@ -35,8 +30,7 @@ async function showRead(model, beside) {
                ropeTable(names, shown, differences.get(r) ?? []));
     if (shown.some(rope => rope?.wavelength.length)) parts.push(...pairsPicture(names, shown, r));
   }
-  parts.push(...all.flatMap((one, i) => notes(one, all.length > 1 ? names[i] : '')));
-  byId('model-answer').replaceChildren(...parts);
+  return [...parts, ...all.flatMap((one, i) => notes(one, all.length > 1 ? names[i] : ''))];
 }
 
 // The first lines of `inspect`: how the model rotates, a sentence for each rope.
@@ -55,15 +49,14 @@ function introduction(name, source, { query_scales: scales }, [first, ...sentenc
 // The rows of a rope's table: [key in origins and differences, what is shown].
 function ropeRows(rope) {
   const plain = keys => keys.map(key => [key, whole(rope[key])]), known = key => [key, whole(rope[key] || null)];
-  const rows = [['part', rope.part], ['layers', ranges(rope.layers)],
+  return [['part', rope.part], ['layers', ranges(rope.layers)],
     ['layers_without_rope', ranges(rope.layers_without_rope)],
     ...plain(['heads', 'kv_heads', 'head_dim', 'rotary_dim', 'first', 'pairing', 'direction']),
     ['axis_names', rope.axis_names.join(', ')], ['base', whole(rope.base)],
-    ['scaling', rope.scaling === 'default' ? 'none' : rope.scaling]];
-  for (const [key, value] of Object.entries(rope.scaling_parameters ?? {}))
-    rows.push(['scaling.' + key, Array.isArray(value) ? `${value.length} numbers` : whole(value)]);
-  return [...rows, ...plain(['attention_factor', 'softmax_factor']), known('trained_length'), known('context'),
-          known('reach')];
+    ['scaling', rope.scaling === 'default' ? 'none' : rope.scaling],
+    ...Object.entries(rope.scaling_parameters ?? {}).map(([key, value]) =>
+      ['scaling.' + key, Array.isArray(value) ? `${value.length} numbers` : whole(value)]),
+    ...plain(['attention_factor', 'softmax_factor']), ...['trained_length', 'context', 'reach'].map(known)];
 }
 const usual = { part: '', layers_without_rope: '-', first: '0', direction: 'counterclockwise', axis_names: '',
   softmax_factor: '1' };
@@ -72,23 +65,20 @@ function ropeTable(names, ropes, differing) {
   const rows = ropes.map(rope => new Map(rope ? ropeRows(rope) : []));
   const keys = [...new Set(rows.flatMap(row => [...row.keys()]))]
     .filter(key => rows.some(row => row.has(key) && row.get(key) !== usual[key]));
-  const one = ropes.length === 1;
-  const body = keys.map(key => {
+  const one = ropes.length === 1, heads = one ? ['', 'value', 'where it comes from'] : ['', ...names];
+  const made = table('The values of the rope, and their origins', heads, keys.map(key => {
     const differs = differing.includes(key) || (key.startsWith('scaling.') && differing.includes('scaling_parameters')
       && new Set(rows.map(row => row.get(key))).size > 1);
+    const sign = element('span', { class: 'sign' }, ' \u2260', element('span', { class: 'unseen' }, ' differs'));
     const name = key.replace('scaling.', '').replaceAll('_', ' ');
     const cells = rows.map((row, i) => element('td', { class: 'value' }, row.get(key) ?? '-',
       one ? null : element('small', {}, originOf(ropes[i], key))));
-    const sign = element('span', { class: 'sign' }, ' \u2260', element('span', { class: 'unseen' }, ' differs'));
-    return element('tr', { class: differs ? 'differs' : null },
-      element('th', { scope: 'row', class: key.startsWith('scaling.') ? 'inner' : null }, name, differs ? sign : null),
-      ...cells, one ? element('td', { class: 'origin' }, originLink(ropes[0], key)) : null);
-  });
-  const heads = one ? ['', 'value', 'where it comes from'] : ['', ...names];
-  return element('div', { class: 'wide' }, element('table', {},
-    element('caption', { class: 'unseen' }, 'The values of the rope, and their origins'),
-    element('thead', {}, element('tr', {}, ...heads.map(head => element(head ? 'th' : 'td', {}, head)))),
-    element('tbody', {}, ...body)));
+    const inner = key.startsWith('scaling.') ? 'inner' : null;
+    return [element('th', { scope: 'row', class: inner }, name, differs ? sign : null), ...cells,
+            ...(one ? [element('td', { class: 'origin' }, originLink(ropes[0], key))] : [])];
+  }));
+  for (const sign of made.querySelectorAll('.sign')) sign.closest('tr').className = 'differs';
+  return element('div', { class: 'wide' }, made);
 }
 
 function originOf(rope, key) {
@@ -100,35 +90,33 @@ function originOf(rope, key) {
 function originLink(rope, key) {
   const origin = rope.origins[key], line = origin?.kind === 'given' ? lineOfKey(byId('config').value, origin.from) : 0;
   if (!line) return originOf(rope, key);
-  return element('button', { type: 'button', class: 'plain', title: `line ${line} of the text`,
-    onclick: () => selectLine(line) }, originOf(rope, key));
+  return pressed(originOf(rope, key), () => selectLine(line), { class: 'plain', title: `line ${line} of the text` });
 }
 
 function pairsPicture(names, ropes, number) {
   const known = ropes.map((rope, series) => ({ rope, series })).filter(({ rope }) => rope);
   const lines = known.map(({ rope, series }) => ({ name: names[series], series, y: rope.wavelength,
-    x: rope.wavelength.map((_, pair) => pair), points: rope.effect.map(effect => effectKinds[effect]) }));
-  const mark = (what, y, series) => (y > 0 ? [{ name: `${what} ${grouped(y)}`, y, series }] : []);
-  const marks = known.flatMap(({ rope, series }) =>
-    [...mark('trained length', rope.trained_length, series), ...mark('context', rope.context, series)]);
+    x: [...rope.wavelength.keys()], points: rope.effect.map(effect => effectKinds[effect]) }));
+  const marks = known.flatMap(({ rope, series }) => ['trained length', 'context'].map(what =>
+    ({ what, y: rope[what.replace(' ', '_')], series }))).filter(({ y }) => y > 0);
   const effects = [...new Set(known.flatMap(({ rope }) => rope.effect))];
-  const chart = lineChart(byId('model-answer').clientWidth, {
-    label: `Wavelength of each pair of rope ${number} on a logarithmic scale, with the trained length and the context`,
-    x: { label: 'pair' }, y: { label: 'tokens for one turn', log: true }, lines, marks });
   return [
-    figure('The tokens that each pair needs for one turn', chart, legend([
-      ...(ropes.length > 1 ? names.map((name, series) => ({ name, series })) : []),
-      ...effects.map(effect => ({ name: effect, series: known[0].series, kind: effectKinds[effect] }))])),
+    picture('The tokens that each pair needs for one turn', {
+      label: `Wavelength of each pair of rope ${number} on a logarithmic scale, with the trained length and the ` +
+        'context', x: { label: 'pair' }, y: { label: 'tokens for one turn', log: true }, lines,
+      marks: marks.map(mark => ({ ...mark, name: `${mark.what} ${grouped(mark.y)}` })) },
+    [...(ropes.length > 1 ? names.map((name, series) => ({ name, series })) : []),
+     ...effects.map(effect => ({ name: effect, series: known[0].series, kind: effectKinds[effect] }))]),
     folded('The pairs as a table', pairsTable(names, known))];
 }
 
 function pairsTable(names, known) {
-  const of = (name, i) => (names.length > 1 ? `${name} (${names[i]})` : name);
-  const columns = ['inv_freq', 'wavelength', 'stretch', 'scaling'];
-  const heads = ['pair', ...known.flatMap(({ series }) => columns.map(name => of(name, series)))];
-  const most = Math.max(...known.map(({ rope }) => rope.inv_freq.length));
-  const rows = Array.from({ length: most }, (_, pair) => [String(pair), ...known.flatMap(({ rope }) =>
-    [whole(rope.inv_freq[pair]), whole(rope.wavelength[pair]), whole(rope.stretch[pair]), rope.effect[pair] ?? '-'])]);
+  const numbers = ['inv_freq', 'wavelength', 'stretch'], longest = known.map(({ rope }) => rope.inv_freq)
+    .reduce((a, b) => (a.length > b.length ? a : b));
+  const heads = ['pair', ...known.flatMap(({ series }) => [...numbers, 'scaling'].map(name =>
+    (names.length > 1 ? `${name} (${names[series]})` : name)))];
+  const rows = longest.map((_, pair) => [String(pair), ...known.flatMap(({ rope }) =>
+    [...numbers.map(name => whole(rope[name][pair])), rope.effect[pair] ?? '-'])]);
   return table('The pairs', heads, rows, heads.filter(head => !head.startsWith('scaling')));
 }
 
@@ -169,17 +157,15 @@ function lineOfKey(text, path) {
   return text.slice(0, at).split('\n').length;
 }
 
-// Points to the line that an error's sentence is about: of a text that is no JSON the line that it states, else the
-// key of the text that it names.
-function markError(error) {
-  const field = byId('config'), text = field.value, said = error.message;
-  const stated = error.code === 'JSON' ? Number(/line (\d+)/.exec(said)?.[1] ?? 0) : 0;
-  const keys = [...said.matchAll(/[\w.]+/g)].map(([word]) => word).filter(word => lineOfKey(text, word) > 0);
-  const line = stated || (keys.length ? lineOfKey(text, keys[0]) : 0);
+// A button that leads to the line that an error's sentence is about: of a text that is no JSON the line that it states,
+// else the key of the text that it names.
+function lineOfError({ code, message }) {
+  const field = byId('config'), stated = code === 'JSON' ? /line (\d+)/.exec(message) : null;
+  const named = message.match(/[\w.]+/g).map(word => lineOfKey(field.value, word));
+  const line = [Number(stated?.[1]), ...named].find(one => one > 0) ?? 0;
   field.setAttribute('aria-invalid', 'true');
   showLineNumbers(line);
-  const button = element('button', { type: 'button', onclick: () => selectLine(line) }, `Go to line ${line}`);
-  if (line) byId('model-answer').append(element('p', {}, button));
+  return line ? [element('p', {}, pressed(`Go to line ${line}`, () => selectLine(line)))] : [];
 }
 
 function selectLine(line) {
@@ -191,7 +177,7 @@ function selectLine(line) {
 }
 
 const readTyped = newest(async text => {
-  const name = state.model.startsWith('=') ? state.model.slice(1).split('/')[0] : 'config.json';
+  const name = state.model.startsWith('=') ? ownName(state.model) : 'config.json';
   chooseModel('model', await pack(name, text));
 });
 byId('config').oninput = event => readTyped(event.target.value);

@@ -48,6 +48,9 @@ async function chosenModel() {
   return { word: model.name, files: { [model.name]: model.data }, name: model.name };
 }
 
+// What the page calls a model that is not built in.
+const ownName = value => value.replace(/^=|\/.*|^file:/g, '');
+
 // Takes a file that was dropped or chosen as `key` ("model" or "beside").
 async function takeFile(key, file) {
   const isText = file.size < 1 << 20 && !file.name.endsWith('.gguf');
@@ -59,28 +62,35 @@ async function takeFile(key, file) {
 // A chosen model is also the rope that turns; a vector that was typed for another rope does not fit it.
 function chooseModel(key, value) {
   const turning = { of: '0', vectors: state.vectors === 'typed' ? 'equal' : state.vectors };
-  change({ [key]: value, ...(key === 'model' ? turning : {}) });
+  change({ [key]: value, ...(key === 'model' ? { ...turning, rope: '' } : {}) });
 }
 
 function fillModelSelects() {
   for (const key of ['model', 'beside']) {
-    const select = byId(key + '-select');
-    if (key === 'beside') select.append(element('option', { value: '' }, 'none'));
-    select.append(element('optgroup', { label: 'built in' },
-      ...builtIn.map(({ name }) => element('option', { value: name }, name))));
-    select.append(element('option', { value: 'own', hidden: true }, ''));
+    const select = byId(key + '-select'), names = builtIn.map(({ name }) => option(name, name));
+    if (key === 'beside') select.append(option('', 'none'));
+    select.append(element('optgroup', { label: 'built in' }, ...names), option('own', '', { hidden: true }));
     select.onchange = () => chooseModel(key, select.value);
     byId(key + '-file').onchange = event => event.target.files[0] && takeFile(key, event.target.files[0]);
   }
 }
 function showModelSelects() {
   byId('beside-bar').hidden = state.panel !== 'model';
+  if (!['longer', 'exact'].includes(state.panel)) byId('rope-bar').hidden = true;
   for (const key of ['model', 'beside']) {
-    const select = byId(key + '-select'), value = state[key];
-    const own = value.startsWith('=') || value.startsWith('file:');
-    const option = select.querySelector('option[value=own]');
-    option.hidden = !own;
-    if (own) option.textContent = value.startsWith('=') ? value.slice(1).split('/')[0] : value.slice(5);
+    const select = byId(key + '-select'), value = state[key], own = /^(=|file:)/.test(value);
+    Object.assign(select.lastChild, { hidden: !own, textContent: own ? ownName(value) : '' });
     select.value = own ? 'own' : value;
   }
+}
+
+// The rope of the chosen model that a panel is about, for a model of several: `inspect`'s, and the words that name it,
+// none of which leave the choice to the command.
+async function ropeChosen() {
+  const { word, files } = await chosenModel(), { ropes } = await ask(['inspect', word], files);
+  byId('rope-bar').hidden = ropes.length < 2;
+  byId('rope').replaceChildren(option('', 'as the command chooses'), ...ropes.map(({ part, base, layers }, i) =>
+    option(i, `${i}, ${part} base ${whole(base)}, ${layers.length} layers`)));
+  showFields(state);
+  return { rope: ropes[Number(state.rope)], words: state.rope ? ['--rope', state.rope] : [] };
 }

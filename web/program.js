@@ -20,31 +20,29 @@ const workerAddress = URL.createObjectURL(
 // A worker with an instance of the program, which answers one question after the other.
 class Instance {
   #worker = new Worker(workerAddress);
-  #waiting = new Map();
-  #asked = 0;
+  #waiting = new Map();  // number of a question: what is called with its answer
 
   constructor() {
     compiled.then(module => this.#worker.postMessage({ module }));
-    this.#worker.onmessage = ({ data }) => {
-      const { resolve, reject, told } = this.#waiting.get(data.id);
-      if (data.told !== undefined) return told(data.told);
-      this.#waiting.delete(data.id);
-      if (data.broken) reject(new Error(data.broken));
-      else resolve(data.answer);
+    this.#worker.onmessage = ({ data: { id, told, broken, answer } }) => {
+      const question = this.#waiting.get(id);
+      if (told !== undefined) question.told(told);
+      else if (broken) question.reject(new Error(broken));
+      else question.resolve(answer);
     };
   }
   async run(words, files, told) {
     await compiled;  // the module is sent first
-    return new Promise((resolve, reject) => {
-      this.#waiting.set(++this.#asked, { resolve, reject, told });
-      this.#worker.postMessage({ id: this.#asked, words, files });
-    });
+    const id = ++asked, answer = new Promise((resolve, reject) => this.#waiting.set(id, { resolve, reject, told }));
+    this.#worker.postMessage({ id, words, files });
+    return answer.finally(() => this.#waiting.delete(id));
   }
   end(reason) {
     this.#worker.terminate();
     for (const { reject } of this.#waiting.values()) reject(reason);
   }
 }
+let asked = 0;
 
 const sharedMemoryLimit = 128 << 20;  // an instance never gives memory back
 let shared = new Instance();
@@ -53,40 +51,28 @@ let shared = new Instance();
 // alone: in an instance of its own, whose memory is given back; signal: an AbortSignal that stops it, for `alone`;
 // told: called with text on standard error as it comes.
 async function run(words, files = {}, { alone = false, signal, told = () => {} } = {}) {
-  const encoder = new TextEncoder();
+  const encoder = new TextEncoder(), instance = alone ? new Instance() : shared;
   const given = Object.fromEntries(Object.entries(files).map(([name, data]) =>
     [name.replace(/^(\.?\/)+/, ''), typeof data === 'string' ? encoder.encode(data) : data]));
-  const instance = alone ? new Instance() : shared;
   signal?.addEventListener('abort', () => instance.end(signal.reason));
+  let over = true;  // the instance is then of no more use
   try {
     const answer = await instance.run(words.map(String), given, told);
-    if (!alone && answer.memory > sharedMemoryLimit) replaceShared(instance);
+    over = alone || answer.memory > sharedMemoryLimit;
     return answer;
-  } catch (error) {
-    if (!alone) replaceShared(instance);
-    throw error;
   } finally {
-    if (alone) instance.end(new Error('the command has ended'));
+    if (over && instance === shared) shared = new Instance();
+    if (over) instance.end(new Error('the program was started anew'));
   }
-}
-
-function replaceShared(instance) {
-  if (shared !== instance) return;
-  shared = new Instance();
-  instance.end(new Error('the program was started anew'));
 }
 
 // The program's answer as an object. Throws its sentence, with `code` and `status`.
 async function ask(words, files, options) {
-  const answer = await run([...words, '--json'], files, options);
-  if (answer.output !== '') return { ...JSON.parse(answer.output), status: answer.status, files: answer.files };
-  throw programError(answer);
-}
-
-function programError({ error, status }) {
+  const { output, error, status, files: made } = await run([...words, '--json'], files, options);
+  if (output !== '') return { ...JSON.parse(output), status, files: made };
   const line = error.split('\n').find(one => one.startsWith('{"version"'));
   const { code, message } = line ? JSON.parse(line).error : { code: '', message: error.trim() };
-  return Object.assign(new Error(message), { code, status });
+  throw Object.assign(new Error(message), { code, status });
 }
 
 const heavyCommands = ['accuracy', 'check', 'convert', 'diagnose'];

@@ -1,6 +1,6 @@
 // The start: the address is read, files can be dropped, and the panel is shown again at another width.
 
-Object.assign(defaults, { model: builtIn[0].name, beside: '', words: '' }, turnsDefaults);
+Object.assign(defaults, { model: builtIn[0].name, beside: '', rope: '', words: '', chapter: '1', ...firstFigure });
 
 fillModelSelects();
 document.addEventListener('submit', event => event.preventDefault());

@@ -4,21 +4,29 @@
 function tensorsOf(file) {
   const view = new DataView(file.buffer, file.byteOffset, file.byteLength);
   const begin = 8 + Number(view.getBigUint64(0, true));
-  const header = JSON.parse(new TextDecoder().decode(file.subarray(8, begin)));
-  delete header.__metadata__;
+  const { __metadata__: _, ...header } = JSON.parse(new TextDecoder().decode(file.subarray(8, begin)));
   return Object.fromEntries(Object.entries(header).map(([name, { dtype, shape, data_offsets: [from, to] }]) =>
     [name, { dtype, shape, bytes: file.subarray(begin + from, begin + to) }]));
 }
 
-// Numbers from -1 to 1 that are the same everywhere: a small generator of Lehmer.
-function drawnNumbers(count, seed = 1) {
-  let drawn = seed;
-  return Float32Array.from({ length: count }, () => (drawn = drawn * 48271 % 2147483647) / 1073741824 - 1);
+// {dtype, shape, bytes} of an .npy.
+function tensorOfNpy(file) {
+  const begin = 10 + file[8] + 256 * file[9], header = new TextDecoder().decode(file.subarray(10, begin));
+  const dtype = { f4: 'F32', f2: 'F16', f8: 'F64' }[/'descr': '<(f\d)'/.exec(header)?.[1]];
+  const shape = /'shape': \(([^)]*)\)/.exec(header)[1].split(',').filter(text => text.trim()).map(Number);
+  return { dtype, shape, bytes: file.subarray(begin) };
 }
 
-const floats = bytes => new Float32Array(bytes.slice().buffer);
+// The numbers of {dtype, bytes}; null of a dtype that is not read here.
+const floats = ({ dtype, bytes }) => decoders[dtype]?.(bytes.slice().buffer) ?? null;
+const decoders = {
+  F64: data => new Float64Array(data),
+  F32: data => new Float32Array(data),
+  F16: data => new Float16Array(data),
+  BF16: data => new Float32Array(Uint32Array.from(new Uint16Array(data), half => half << 16).buffer),
+};
 
-// An .npy of float32, and the numbers of one.
+// An .npy of float32.
 function npyOf(values, shape) {
   const dimensions = shape.length === 1 ? `${shape[0]},` : shape.join(', ');
   const text = `{'descr': '<f4', 'fortran_order': False, 'shape': (${dimensions}), }`;
@@ -29,6 +37,9 @@ function npyOf(values, shape) {
   file.set(new Uint8Array(Float32Array.from(values).buffer), 10 + header.length);
   return file;
 }
-function numbersOfNpy(file) {
-  return floats(file.subarray(10 + file[8] + 256 * file[9]));
+
+// Numbers from -1 to 1 that are the same everywhere: a small generator of Lehmer.
+function drawnNumbers(count, seed = 1) {
+  let drawn = seed;
+  return Float32Array.from({ length: count }, () => (drawn = drawn * 48271 % 2147483647) / 1073741824 - 1);
 }

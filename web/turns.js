@@ -1,30 +1,21 @@
 // Panel 2, it turns: hands, one pair three ways, the score by distance. Every cos, sin and rotated number is the
 // program's (`table`, `apply`); here are only dot products of its vectors.
 
-panels.set('turns', { show: newest(showTurns) });
-const turnsDefaults = { chapter: '1', ...firstFigure };
+addPanel('turns', showTurns);
 
-const clocks = new Clocks(byId('clocks'), pair => change({ pair: String(pair) }));
 const mistakes = ['pairing', 'pairing-k', 'offset', 'angles', 'scaling'];  // each has a switch, wrong-NAME
-const isPossible = mistake => !byId('wrong-' + mistake).disabled;
 // The files that `apply` reads and writes; and that a rope of images takes one position too.
 const ofTensors = ['--layout', 'thd', '--input', 'x.npy', '--output', 'y.npy'];
 const allAxes = '--same-position-on-every-axis';
 
 async function showTurns() {
-  showModelSelects();
   showTurnsControls();
-  try {
-    await showChapter();
-    const rope = await ropeShown();
-    showRopes(rope);
-    const key = Number(state.key), query = key + Number(state.distance);
-    await showHands(rope, key, query);
-    await showScore(rope, key, query);
-    byId('turns-failure').replaceChildren();
-  } catch (error) {
-    byId('turns-failure').replaceChildren(failure(error));
-  }
+  await showChapter();
+  const rope = await ropeShown(), key = Number(state.key), query = key + Number(state.distance);
+  showRopes(rope);
+  await showHands(rope, key, query);
+  await showScore(rope, key, query);
+  return [];  // the answer has only what went wrong
 }
 
 // ---- the rope ----
@@ -45,12 +36,10 @@ async function ropeShown() {
 }
 
 function showRopes(rope) {
-  const count = rope.plain ? 1 : rope.count, name = state.model.replace(/^=|\/.*|^file:/g, '');
-  const names = Array.from({ length: count }, (_, i) => (count > 1 ? `${name}, rope ${i}` : name));
-  const select = byId('turns-of');
-  select.replaceChildren(element('option', { value: 'plain' }, 'a plain rope'),
-    ...names.map((text, i) => element('option', { value: i }, text)));
-  select.value = state.of;
+  const count = rope.plain ? 1 : rope.count, name = ownName(state.model);
+  byId('turns-of').replaceChildren(option('plain', 'a plain rope'),
+    ...Array.from({ length: count }, (_, i) => option(i, count > 1 ? `${name}, rope ${i}` : name)));
+  showFields(state);
   byId('plain-rope').hidden = state.of !== 'plain';
   byId('wrong-scaling').disabled = rope.plain || rope.scaling === 'default';
 }
@@ -62,19 +51,51 @@ async function tableAt(rope, positions) {
   const { files } = await ask(['table', ...rope.words, ...described, '--positions', positions.join(','), allAxes,
     '--output', 't.safetensors'], rope.files);
   const { cos, sin } = tensorsOf(files['t.safetensors']), pairs = cos.shape.at(-1);
-  return positions.map((_, i) => ({ cos: floats(cos.bytes).subarray(i * pairs, (i + 1) * pairs),
-                                    sin: floats(sin.bytes).subarray(i * pairs, (i + 1) * pairs) }));
+  const row = (tensor, i) => floats(tensor).subarray(i * pairs, (i + 1) * pairs);
+  return positions.map((_, i) => ({ cos: row(cos, i), sin: row(sin, i) }));
 }
 
+let clocks = [];  // {button, lines} of each pair, lines for the hands of the key and the query
+
+function makeClocks(pairs) {
+  clocks = Array.from({ length: pairs }, (_, pair) => {
+    const hand = (series, dashes) =>
+      drawn('line', { class: `hand series-${series}`, x1: 20, y1: 20, 'stroke-dasharray': dashes });
+    const lines = [hand(1, '4 3'), hand(0)];
+    const face = drawn('circle', { class: 'face', cx: 20, cy: 20, r: 18 });
+    const button = pressed(drawn('svg', { viewBox: '0 0 40 40', 'aria-hidden': 'true' }, face, ...lines),
+      () => change({ pair: String(pair) }), { 'aria-label': `pair ${pair}` });
+    button.append(String(pair));
+    return { button, lines };
+  });
+  byId('clocks').className = pairs <= 8 ? 'few' : '';
+  byId('clocks').replaceChildren(...clocks.map(({ button }) => button));
+}
+byId('clocks').onkeydown = ({ target, key }) => {  // one clock takes the focus, and arrows lead to the others
+  const next = clocks.findIndex(({ button }) => button === target) + { ArrowRight: 1, ArrowLeft: -1 }[key];
+  clocks[next]?.button.focus();
+  clocks[next]?.button.click();
+};
+
 async function showHands(rope, key, query) {
-  const hands = await tableAt(rope, [key, query]);
-  const pair = Math.min(Number(state.pair), hands[0].cos.length - 1);
-  clocks.show(hands, pair);
-  byId('pair-title').textContent = `Pair ${pair}, three ways`;
-  const cos = hands[1].cos[pair], sin = hands[1].sin[pair], before = [Number(state.a), Number(state.b)];
+  const hands = await tableAt(rope, [key, query]), pairs = hands[0].cos.length;
+  const picked = Math.min(Number(state.pair), pairs - 1), before = [Number(state.a), Number(state.b)];
+  if (clocks.length !== pairs) makeClocks(pairs);
+  clocks.forEach(({ button, lines }, pair) => {
+    button.setAttribute('aria-pressed', String(pair === picked));
+    button.tabIndex = pair === picked ? 0 : -1;
+    lines.forEach((line, i) => {
+      const cos = hands[i].cos[pair], sin = hands[i].sin[pair];
+      const length = Math.hypot(cos, sin) || 1;  // the attention factor, which is in both
+      line.setAttribute('x2', (20 + 17 * cos / length).toFixed(2));
+      line.setAttribute('y2', (20 - 17 * sin / length).toFixed(2));
+    });
+  });
+  byId('pair-title').textContent = `Pair ${picked}, three ways`;
+  const cos = hands[1].cos[picked], sin = hands[1].sin[picked];
   const { files } = await ask(['apply', '--cos', 'cos.npy', '--sin', 'sin.npy', '--pairing', 'half', ...ofTensors], {
-     'cos.npy': npyOf([cos], [1, 1]), 'sin.npy': npyOf([sin], [1, 1]), 'x.npy': npyOf(before, [1, 1, 2]) });
-  byId('ways').replaceChildren(...threeWays(cos, sin, before, [...numbersOfNpy(files['y.npy'])]));
+    'cos.npy': npyOf([cos], [1, 1]), 'sin.npy': npyOf([sin], [1, 1]), 'x.npy': npyOf(before, [1, 1, 2]) });
+  byId('ways').replaceChildren(...threeWays(cos, sin, before, [...floats(tensorOfNpy(files['y.npy']))]));
 }
 
 function threeWays(cos, sin, before, after) {
@@ -93,23 +114,19 @@ function threeWays(cos, sin, before, after) {
 
 // ---- scores ----
 
-// A vector of a head that is zero where nothing rotates.
-function vectorOf(rope, kind, typed) {
-  const size = rope.head_dim, values = new Float32Array(size);
+// The vector q or k of a head, which is zero where nothing rotates.
+function vectorOf(rope, name) {
+  const { vectors: kind, [name]: typed } = state, values = new Float32Array(rope.head_dim);
   if (kind === 'typed') {
     const numbers = typed.trim().split(/[\s,]+/).map(Number);
-    if (numbers.length !== size || numbers.some(Number.isNaN))
-      throw new Error(`q and k must have ${size} numbers but got "${typed}"`);
+    if (numbers.length !== values.length || numbers.some(Number.isNaN))
+      throw new Error(`q and k must have ${values.length} numbers but got "${typed}"`);
     return Float32Array.from(numbers);
   }
-  const block = kind === 'equal' ? Array(rope.rotary_dim).fill(1) : drawnNumbers(rope.rotary_dim, kind === 'k' ? 7 : 1);
-  values.set(block, rope.first);
+  const size = rope.rotary_dim, seed = kind === 'two' && name === 'k' ? 7 : 1;
+  values.set(kind === 'equal' ? Array(size).fill(1) : drawnNumbers(size, seed), rope.first);
   const length = Math.hypot(...values);
   return values.map(value => value / length);
-}
-function vectors(rope) {
-  const [q, k] = { random: ['q', 'q'], two: ['q', 'k'] }[state.vectors] ?? [state.vectors, state.vectors];
-  return [vectorOf(rope, q, state.q), vectorOf(rope, k, state.k)];
 }
 
 async function rotated(rope, vector, positions, options) {
@@ -118,19 +135,19 @@ async function rotated(rope, vector, positions, options) {
   const where = ['--positions', positions.join(','), allAxes];
   const { files } = await ask(['apply', ...rope.words, ...ofTensors, ...where, ...options],
     { ...rope.files, 'x.npy': npyOf(all, [positions.length, 1, vector.length]) });
-  return numbersOfNpy(files['y.npy']);
+  return floats(tensorOfNpy(files['y.npy']));
 }
 
-// The scores of the query at each distance behind the key. wrong: a set of mistakes.
+// The scores of the query at each distance behind the key. wrong: a list of mistakes.
 async function scores(rope, key, distances, wrong) {
-  const [q, k] = vectors(rope), other = ['--pairing', rope.pairing === 'half' ? 'interleaved' : 'half'];
-  const right = rope.plain ? ['--pairing', rope.pairing] : [];
-  const both = [...(wrong.has('angles') ? ['--angles', 'float32'] : []),
-                ...(wrong.has('scaling') ? ['--scaling', 'none'] : [])];
-  const ofQ = [...both, ...(wrong.has('pairing') ? other : right)];
-  const ofK = [...both, ...(wrong.has('pairing') || wrong.has('pairing-k') ? other : right)];
-  const queries = await rotated(rope, q, distances.map(distance => key + distance), ofQ);
-  const keys = await rotated(rope, k, [key + (wrong.has('offset') ? 1 : 0)], ofK);
+  const has = mistake => wrong.includes(mistake), other = rope.pairing === 'half' ? 'interleaved' : 'half';
+  const options = isOther => [...(has('angles') ? ['--angles', 'float32'] : []),
+    ...(has('scaling') ? ['--scaling', 'none'] : []),
+    ...(isOther || rope.plain ? ['--pairing', isOther ? other : rope.pairing] : [])];
+  const queries = await rotated(rope, vectorOf(rope, 'q'), distances.map(distance => key + distance),
+    options(has('pairing')));
+  const keys = await rotated(rope, vectorOf(rope, 'k'), [has('offset') ? key + 1 : key],
+    options(has('pairing') || has('pairing-k')));
   return distances.map((_, i) => keys.reduce((sum, value, at) => sum + value * queries[i * keys.length + at], 0));
 }
 
@@ -144,47 +161,39 @@ function distanceSteps(reach) {
   });
 }
 
+// The range and the mean of the values of each step: what bands and lines are drawn of.
 function bySteps(steps, values) {
-  const band = { x: [], low: [], high: [], mean: [] };
   let at = 0;
-  for (const step of steps) {
-    const inside = values.slice(at, at += step.length);
-    band.x.push(step[Math.floor(step.length / 2)]);
-    band.low.push(Math.min(...inside));
-    band.high.push(Math.max(...inside));
-    band.mean.push(inside.reduce((sum, value) => sum + value, 0) / inside.length);
-  }
-  return band;
+  const parts = steps.map(step => values.slice(at, at += step.length));
+  return { x: steps.map(step => step[Math.floor(step.length / 2)]), low: parts.map(part => Math.min(...part)),
+    high: parts.map(part => Math.max(...part)),
+    y: parts.map(part => part.reduce((sum, value) => sum + value, 0) / part.length) };
 }
 
 async function showScore(rope, key, query) {
-  const wrong = new Set(state.wrong.split(',').filter(word => mistakes.includes(word) && isPossible(word)));
-  const reach = Number(state.reach), steps = distanceSteps(reach), distance = query - key;
-  const distances = [...steps.flat(), distance], kinds = [{ name: 'as the model asks', wrong: new Set() }];
-  if (wrong.size) kinds.push({ name: 'with the mistakes', wrong });
-  for (const kind of kinds) {
-    kind.scores = await scores(rope, key, distances, kind.wrong);
-    kind.here = kind.scores.pop();
+  const wrong = mistakesChosen().filter(mistake => !byId('wrong-' + mistake).disabled);
+  const reach = Number(state.reach), log = reach > 512, steps = distanceSteps(reach), distance = query - key;
+  const kinds = [{ name: 'as the model asks', wrong: [] }];
+  if (wrong.length) kinds.push({ name: 'with the mistakes', wrong });
+  for (const [series, kind] of kinds.entries()) {
+    const all = await scores(rope, key, [...steps.flat(), distance], kind.wrong);
+    Object.assign(kind, { series, dashed: series === 1, here: all.pop(), scores: all, ...bySteps(steps, all) });
   }
-  const log = reach > 512, shown = kinds.map((kind, series) => ({ ...kind, series, ...bySteps(steps, kind.scores) }));
-  const lines = shown.map(({ name, series, x, mean }) => ({ name, series, dashed: series === 1, x, y: mean }));
   const inside = distance <= reach && (!log || distance > 0);
   byId('score').replaceChildren(scoreSentence(distance, ...kinds),
-    lineChart(byId('score').clientWidth, { label: `The score of q and k by distance, up to ${reach}`,
-      x: { label: 'distance in tokens', log }, y: { label: 'score q . k' }, lines, bands: log ? shown : [],
+    lineChart({ label: `The score of q and k by distance, up to ${reach}`, x: { label: 'distance in tokens', log },
+      y: { label: 'score q . k' }, lines: kinds, bands: log ? kinds : [],
       marks: inside ? [{ x: distance, name: `distance ${grouped(distance)}`, series: 0 }] : [] }),
-    legend(lines),
+    legend(kinds),
     log ? quiet('The line is the mean of up to 16 distances in each of 80 steps, the shade their range.') : '');
 }
 
 function scoreSentence(distance, right, wrong) {
   const score = (id, { here }) => element('strong', { id }, here.toFixed(6));
-  const said = element('p', {}, `At distance ${grouped(distance)} the score is `, score('score-here', right));
-  if (!wrong) return filled(said, {}, ['.']);
-  const off = Math.max(...right.scores.map((one, i) => Math.abs(one - wrong.scores[i])));
-  said.append('; with the mistakes ', score('score-wrong', wrong),
-    `. In this picture they differ by up to ${rounded(off, 3)}.`);
-  return said;
+  const off = wrong && Math.max(...right.scores.map((one, i) => Math.abs(one - wrong.scores[i])));
+  return element('p', {}, `At distance ${grouped(distance)} the score is `, score('score-here', right),
+    ...(wrong ? ['; with the mistakes ', score('score-wrong', wrong),
+      `. In this picture they differ by up to ${rounded(off, 3)}.`] : ['.']));
 }
 
 // ---- controls ----
@@ -193,30 +202,23 @@ function scoreSentence(distance, right, wrong) {
 const positionOfStep = step => (step <= 100 ? step : Math.round(10 ** (2 + (step - 100) / 125)));
 const stepOfPosition = position => (position <= 100 ? position : Math.round(100 + 125 * (Math.log10(position) - 2)));
 
-const sliders = { 'key-slider': 'key', 'distance-slider': 'distance' };
+const sliders = ['key', 'distance'];
+const mistakesChosen = () => mistakes.filter(mistake => byId('wrong-' + mistake).checked);
 
 function showTurnsControls() {
-  for (const [id, key] of Object.entries(sliders)) {
-    if (document.activeElement !== byId(id)) byId(id).value = stepOfPosition(Number(state[key]));
-    byId(id).setAttribute('aria-valuetext', state[key]);
-  }
-  const wrong = state.wrong.split(',');
-  for (const mistake of mistakes) byId('wrong-' + mistake).checked = wrong.includes(mistake);
+  for (const key of sliders) showSlider(key, stepOfPosition(Number(state[key])), state[key]);
+  for (const mistake of mistakes) byId('wrong-' + mistake).checked = state.wrong.split(',').includes(mistake);
   byId('typed-vectors').hidden = state.vectors !== 'typed';
 }
 
-function wireTurns() {
-  for (const [id, key] of Object.entries(sliders))
-    byId(id).oninput = event => change({ [key]: String(positionOfStep(Number(event.target.value))) });
-  const chosen = () => mistakes.filter(mistake => byId('wrong-' + mistake).checked);
-  for (const mistake of mistakes) byId('wrong-' + mistake).onchange = () => change({ wrong: chosen().join(',') });
-  let timer = null;
-  byId('play').onclick = () => {
-    clearInterval(timer);
-    timer = timer === null ? setInterval(() => {
-      if (state.panel === 'turns') change({ distance: String(Number(state.distance) + 1) });
-    }, 200) : null;
-    byId('play').textContent = timer === null ? 'Play' : 'Stop';
-  };
-}
-wireTurns();
+for (const key of sliders) wireSlider(key, positionOfStep);
+byId('mistakes').onchange = () => change({ wrong: mistakesChosen().join(',') });
+byId('hands-legend').append(legend([{ name: 'key', series: 1, dashed: true }, { name: 'query', series: 0 }]));
+let playing = null;  // a timer
+byId('play').onclick = ({ target }) => {
+  clearInterval(playing);
+  playing = playing === null ? setInterval(() => {
+    if (state.panel === 'turns') change({ distance: String(Number(state.distance) + 1) });
+  }, 200) : null;
+  target.textContent = playing === null ? 'Play' : 'Stop';
+};

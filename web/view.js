@@ -41,15 +41,14 @@ function ranges(numbers) {
 }
 
 // A table with a caption. heads: names, of which those in `numeric` are aligned at the right. The first cell heads its
-// row.
+// row. A cell is a text, a list of nodes, or an element td or th.
 function table(caption, heads, rows, numeric = []) {
-  const align = i => (numeric.includes(heads[i]) ? 'number' : null);
-  const cells = row => row.map((cell, i) => element(i === 0 ? 'th' : 'td',
-    { class: align(i), scope: i === 0 ? 'row' : null }, cell));
-  const head = heads.map((name, i) => element('th', { scope: 'col', class: align(i) }, name));
+  const cell = (tag, content, i) => (content instanceof HTMLTableCellElement ? content
+    : element(tag, { class: numeric.includes(heads[i]) ? 'number' : null }, ...[content].flat()));
+  const row = cells => element('tr', {}, ...cells);
   return element('table', {}, element('caption', { class: 'unseen' }, caption),
-    element('thead', {}, element('tr', {}, ...head)),
-    element('tbody', {}, ...rows.map(row => element('tr', {}, ...cells(row)))));
+    element('thead', {}, row(heads.map((name, i) => cell(name ? 'th' : 'td', name, i)))),
+    element('tbody', {}, ...rows.map(cells => row(cells.map((content, i) => cell(i ? 'td' : 'th', content, i))))));
 }
 // What scrolls by itself, also with the keyboard.
 const focused = label => ({ role: 'group', 'aria-label': label, tabindex: 0 });
@@ -59,16 +58,18 @@ const quiet = (...children) => element('p', { class: 'quiet' }, ...children);
 const bullets = items => element('ul', { class: 'notes' }, ...items.map(item => element('li', {}, ...[item].flat())));
 const figure = (caption, ...children) => element('figure', {}, element('figcaption', {}, caption), ...children);
 
+const pressed = (label, onclick, more) => element('button', { type: 'button', onclick, ...more }, label);
+const option = (value, text, more) => element('option', { value, ...more }, text);
+
 function failure(error) {
   return element('p', { class: 'failure', role: 'alert' }, error.code ? `${error.code}: ` : '', error.message);
 }
 
 function copyButton(label, text) {
-  const button = element('button', { type: 'button', class: 'small', onclick: async () => {
-    button.textContent = await navigator.clipboard.writeText(text()).then(() => 'Copied', () => 'The browser refused');
-    setTimeout(() => { button.textContent = label; }, 1500);
-  } }, label);
-  return button;
+  return pressed(label, async ({ target }) => {
+    target.textContent = await navigator.clipboard.writeText(text()).then(() => 'Copied', () => 'The browser refused');
+    setTimeout(() => { target.textContent = label; }, 1500);
+  }, { class: 'small' });
 }
 
 function downloadLink(name, data) {
@@ -103,7 +104,6 @@ function newest(work) {
 
 const state = {};  // of strings
 const defaults = {};
-const panels = new Map();  // name: {show()}
 
 function readAddress() {
   const [panel, query] = location.hash.slice(1).split('?');
@@ -111,13 +111,10 @@ function readAddress() {
   Object.assign(state, defaults, Object.fromEntries(new URLSearchParams(query ?? '')));
   state.panel = panels.has(panel) ? panel : 'model';
 }
-function addressOf(changes = {}) {
-  const now = { ...state, ...changes }, query = new URLSearchParams();
-  for (const [key, value] of Object.entries(now)) {
-    if (key !== 'panel' && value !== (defaults[key] ?? '')) query.set(key, value);
-  }
-  const text = query.toString();
-  return '#' + now.panel + (text ? '?' + text : '');
+function addressOf(changes) {
+  const kept = Object.entries({ ...state, ...changes }).filter(([key, value]) => value !== (defaults[key] ?? ''));
+  const { panel, ...query } = Object.fromEntries(kept), text = String(new URLSearchParams(query));
+  return '#' + panel + (text ? '?' + text : '');
 }
 // Changes the state, what is shown, and in a moment the address, which browsers do not let change at each step of a
 // slider.
@@ -129,26 +126,50 @@ function change(changes) {
   showPanel();
 }
 
-// Fields with data-state hold a value of the state; one that is being typed in is left alone.
-function showFields() {
+// Fields with data-state show a value of the state; one that is being typed in is left alone.
+function showFields(values) {
   for (const field of document.querySelectorAll('[data-state]')) {
-    const value = state[field.dataset.state], typed = field === document.activeElement && field.tagName !== 'SELECT';
+    const value = values[field.dataset.state], typed = field === document.activeElement && field.tagName !== 'SELECT';
     if (value !== undefined && !typed) field.value = value;
   }
 }
+// The slider of a value of the state, `key`-slider: its steps, and the value at each.
+function wireSlider(key, valueOfStep) {
+  byId(key + '-slider').oninput = event => change({ [key]: String(valueOfStep(Number(event.target.value))) });
+}
+function showSlider(key, step, text) {
+  const slider = byId(key + '-slider');
+  if (document.activeElement !== slider) slider.value = step;
+  slider.setAttribute('aria-valuetext', text);
+}
+
+// ---- the panels ----
+
+const panels = new Map();  // name: a function that shows it
+
+// A panel whose answer is what parts() gives, or the sentence of its error; meanwhile its state is `busy`.
+function addPanel(name, parts, busy) {
+  const answer = byId(name + '-answer'), said = byId(name + '-state');
+  panels.set(name, newest(async () => {
+    said.textContent = busy ?? said.textContent;
+    answer.replaceChildren(...await parts().catch(error => [failure(error)]));
+    said.textContent = '';
+  }));
+}
 
 async function showPanel() {
-  showFields();
+  showFields(state);
+  showModelSelects();
   const section = byId('panel-' + state.panel);
   for (const one of document.querySelectorAll('main > section')) one.hidden = one !== section;
   for (const link of document.querySelectorAll('nav a')) {
-    link.setAttribute('href', addressOf({ panel: link.dataset.panel }));
-    if (link.dataset.panel === state.panel) link.setAttribute('aria-current', 'page');
-    else link.removeAttribute('aria-current');
+    const { panel } = link.dataset;
+    link.href = addressOf({ panel });
+    link.setAttribute('aria-current', panel === state.panel ? 'page' : 'false');
   }
   section.setAttribute('aria-busy', 'true');
   try {
-    await panels.get(state.panel).show();
+    await panels.get(state.panel)();
   } finally {
     section.removeAttribute('aria-busy');
   }

@@ -10,16 +10,14 @@ function makeWasi(files, told) {
   const reader = typeof FileReaderSync === 'undefined' ? null : new FileReaderSync();
   const encoder = new TextEncoder(), decoder = new TextDecoder();
   const root = 3;
-  const open = [null, null, null, { folder: '' }];
+  const open = [null, null, null, { name: '' }];  // {name, at}
   const folders = new Set(['']);
-  const written = new Map();  // name: {room, size}, a file that grows, whose bytes in `files` are a view of room
   let texts = { 1: [], 2: [] }, memory;
 
   const view = () => new DataView(memory.buffer);
   const bytes = (at, size) => new Uint8Array(memory.buffer, at, size);
   const put32 = (at, value) => view().setUint32(at, value, true);
   const put64 = (at, value) => view().setBigUint64(at, BigInt(value), true);
-  const sizeOf = name => files.get(name).size ?? files.get(name).length;
   const vectors = (at, count) => Array.from({ length: count }, (_, i) =>
     [view().getUint32(at + 8 * i, true), view().getUint32(at + 8 * i + 4, true)]);
 
@@ -27,18 +25,23 @@ function makeWasi(files, told) {
   function nameAt(fd, at, size) {
     const steps = [];
     const path = decoder.decode(bytes(at, size).slice());
-    for (const step of ((open[fd]?.folder ?? '') + '/' + path).split('/')) {
+    for (const step of ((open[fd]?.name ?? '') + '/' + path).split('/')) {
       if (step === '..') steps.pop();
       else if (step !== '' && step !== '.') steps.push(step);
     }
     return steps.join('/');
   }
-  const isFolder = name => folders.has(name) || [...files.keys()].some(key => key.startsWith(name + '/'));
-
-  function putStatus(at, type, size) {
+  // What a name is, and its size.
+  function kindOf(name) {
+    if (files.has(name)) return { type: REGULAR, size: files.get(name).size ?? files.get(name).length };
+    const is = folders.has(name) || [...files.keys()].some(key => key.startsWith(name + '/'));
+    return is ? { type: FOLDER, size: 0 } : null;
+  }
+  function putStatus(at, kind) {
+    if (!kind) return NOENT;
     bytes(at, 64).fill(0);
-    view().setUint8(at + 16, type);
-    put64(at + 32, size);
+    view().setUint8(at + 16, kind.type);
+    put64(at + 32, kind.size);
     return 0;
   }
 
@@ -57,17 +60,16 @@ function makeWasi(files, told) {
   }
 
   function write(name, from, part) {
-    const grown = written.get(name) ?? { room: new Uint8Array(part.length), size: 0 };
-    const size = Math.max(grown.size, from + part.length);
-    if (size > grown.room.length) {
-      const room = new Uint8Array(Math.max(size, 2 * grown.room.length));
-      room.set(grown.room);
-      grown.room = room;
+    let data = files.get(name);
+    const size = Math.max(data.length, from + part.length);
+    if (size > data.buffer.byteLength) {  // a file that grows is a view of a buffer with room
+      const old = data;
+      data = new Uint8Array(Math.max(size, 2 * old.length));
+      data.set(old);
     }
-    grown.room.set(part, from);
-    grown.size = size;
-    written.set(name, grown);
-    files.set(name, grown.room.subarray(0, size));
+    data = new Uint8Array(data.buffer, 0, size);
+    data.set(part, from);
+    files.set(name, data);
   }
 
   function namesIn(folder) {
@@ -78,12 +80,9 @@ function makeWasi(files, told) {
   }
 
   const calls = {
-    args_sizes_get: (count, size) => (put32(count, 0), put32(size, 0), 0),
-    args_get: () => 0,
     environ_sizes_get: (count, size) => (put32(count, 0), put32(size, 0), 0),
     environ_get: () => 0,
     clock_time_get: (id, precision, at) => (put64(at, Math.round(performance.now() * 1e6)), 0),
-    random_get: (at, size) => (crypto.getRandomValues(bytes(at, size)), 0),
     proc_exit: status => { throw new Error(`the program ended with ${status}`); },
 
     fd_prestat_get: (fd, at) => (fd === root ? (put32(at, 0), put32(at + 4, 1), 0) : BADF),
@@ -91,40 +90,29 @@ function makeWasi(files, told) {
     fd_fdstat_get(fd, at) {
       if (fd > 2 && !open[fd]) return BADF;
       bytes(at, 24).fill(0);
-      view().setUint8(at, fd < 3 ? CHARACTERS : open[fd].folder === undefined ? REGULAR : FOLDER);
+      view().setUint8(at, fd < 3 ? CHARACTERS : kindOf(open[fd].name)?.type ?? REGULAR);
       put64(at + 8, fd === 2 ? 0 : 0x1fffffffn);  // a terminal is what cannot seek
       put64(at + 16, 0x1fffffffn);
       return 0;
     },
     fd_fdstat_set_flags: () => 0,
     fd_sync: () => 0,
-    fd_filestat_get(fd, at) {
-      if (fd < 3) return putStatus(at, CHARACTERS, 0);
-      if (!open[fd]) return BADF;
-      return open[fd].folder === undefined ? putStatus(at, REGULAR, sizeOf(open[fd].name)) : putStatus(at, FOLDER, 0);
-    },
-    path_filestat_get(fd, flags, path, size, at) {
-      const name = nameAt(fd, path, size);
-      if (files.has(name)) return putStatus(at, REGULAR, sizeOf(name));
-      return isFolder(name) ? putStatus(at, FOLDER, 0) : NOENT;
-    },
+    fd_filestat_get: (fd, at) =>
+      (fd > 2 && !open[fd] ? BADF : putStatus(at, fd < 3 ? { type: CHARACTERS, size: 0 } : kindOf(open[fd].name))),
+    path_filestat_get: (fd, flags, path, size, at) => putStatus(at, kindOf(nameAt(fd, path, size))),
     path_open(fd, look, path, size, flags, rights, inherited, ways, at) {
       const name = nameAt(fd, path, size);
       if (files.has(name) && flags & CREATE && flags & EXCLUSIVE) return EXIST;
-      if (!files.has(name) && !isFolder(name) && !(flags & CREATE)) return NOENT;
-      if (flags & CREATE && (!files.has(name) || flags & TRUNCATE)) {
-        written.delete(name);
-        files.set(name, new Uint8Array());
-      }
-      open.push(files.has(name) ? { name, at: 0 } : { folder: name });
-      put32(at, open.length - 1);
+      if (!kindOf(name) && !(flags & CREATE)) return NOENT;
+      if (flags & CREATE && (!files.has(name) || flags & TRUNCATE)) files.set(name, new Uint8Array());
+      put32(at, open.push({ name, at: 0 }) - 1);
       return 0;
     },
     path_create_directory: (fd, path, size) => (folders.add(nameAt(fd, path, size)), 0),
     fd_readdir(fd, at, size, cookie, used) {
-      if (open[fd]?.folder === undefined) return BADF;
+      if (!open[fd]) return BADF;
       let done = 0;
-      for (const [i, { name, type }] of namesIn(open[fd].folder).entries()) {
+      for (const [i, { name, type }] of namesIn(open[fd].name).entries()) {
         if (i < Number(cookie)) continue;
         const text = encoder.encode(name), entry = new Uint8Array(24 + text.length), head = new DataView(entry.buffer);
         head.setBigUint64(0, BigInt(i + 1), true);
@@ -139,35 +127,35 @@ function makeWasi(files, told) {
       put32(used, done);
       return 0;
     },
+    fd_pread(fd, at, count, from, done) {
+      if (!files.has(open[fd]?.name)) return BADF;
+      put32(done, read(open[fd].name, Number(from), at, count));
+      return 0;
+    },
     fd_read(fd, at, count, done) {
-      if (fd > 2 && open[fd]?.name === undefined) return BADF;
+      if (fd > 2 && !files.has(open[fd]?.name)) return BADF;
       const got = fd < 3 ? 0 : read(open[fd].name, open[fd].at, at, count);  // standard input is empty
       if (fd > 2) open[fd].at += got;
       put32(done, got);
       return 0;
     },
-    fd_pread(fd, at, count, from, done) {
-      if (open[fd]?.name === undefined) return BADF;
-      put32(done, read(open[fd].name, Number(from), at, count));
-      return 0;
-    },
     fd_seek(fd, offset, whence, at) {
       const file = open[fd];
-      if (file?.name === undefined) return BADF;
-      file.at = Number(offset) + [0, file.at, sizeOf(file.name)][whence];
+      if (!files.has(file?.name)) return BADF;
+      file.at = Number(offset) + [0, file.at, kindOf(file.name).size][whence];
       put64(at, file.at);
       return 0;
     },
     fd_write(fd, at, count, done) {
-      if (fd > 2 && open[fd]?.name === undefined) return BADF;
+      if (fd > 2 && !files.has(open[fd]?.name)) return BADF;
       let all = 0;
       for (const [from, size] of vectors(at, count)) {
         if (fd < 3) texts[fd].push(bytes(from, size).slice());
-        else write(open[fd].name, open[fd].at, bytes(from, size));
-        if (fd > 2) open[fd].at += size;
+        else write(open[fd].name, open[fd].at + all, bytes(from, size));
         all += size;
         if (fd === 2) told(decoder.decode(texts[2].at(-1)));
       }
+      if (fd > 2) open[fd].at += all;
       put32(done, all);
       return 0;
     },
@@ -181,9 +169,7 @@ function makeWasi(files, told) {
       const name = nameAt(fd, path, size), now = nameAt(toFd, to, length);
       if (!files.has(name)) return NOENT;
       files.set(now, files.get(name));
-      written.delete(now);
       if (name !== now) files.delete(name);
-      written.delete(name);
       return 0;
     },
     path_unlink_file: (fd, path, size) => (files.delete(nameAt(fd, path, size)) ? 0 : NOENT),
@@ -193,8 +179,8 @@ function makeWasi(files, told) {
   const imports = { wasi_snapshot_preview1: new Proxy(calls, { get: (all, name) => all[name] ?? (() => NOSYS) }) };
   function output() {
     const text = parts => {
-      const decoder = new TextDecoder();
-      return parts.map(part => decoder.decode(part, { stream: true })).join('');
+      const joined = new TextDecoder();
+      return parts.map(part => joined.decode(part, { stream: true })).join('');
     };
     const all = { 1: text(texts[1]), 2: text(texts[2]).replace(/[^\n]*\r/g, '') };  // what a terminal would show last
     texts = { 1: [], 2: [] };
