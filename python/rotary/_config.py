@@ -95,13 +95,15 @@ class ModelRope(_Record, public="rotary.tools"):
         """
         return Table(self, positions, length, angles=angles, rounding=rounding)
 
-    def _own(self, positions: Any) -> Any:
-        """The positions on this rope's own axes, if they have all axes of its part in front."""
-        every, shape = len(self.axis_names), getattr(positions, "shape", None)
+    def _own(self, positions: Any, shape: Any = None) -> Any:
+        """The positions on this rope's own axes, if they have all axes of its part in front. shape: their shape, which
+        a graph of torch 2.4 cannot ask for.
+        """
+        every = len(self.axis_names)
         if self._axes >= every or isinstance(positions, (int, range)):
             return positions
         if shape is None:
-            shape = flattened("positions", positions)[1]
+            shape = positions.shape if hasattr(positions, "shape") else flattened("positions", positions)[1]
         return self._first(positions) if len(shape) > 1 and shape[0] == every else positions
 
     @property

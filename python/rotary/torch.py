@@ -145,7 +145,7 @@ class RotaryEmbedding(torch.nn.Module):
         self, rows: RowMaker, positions: Any, length: Any, device: torch.device | None, dtype: torch.dtype
     ) -> AnyTable:
         if self._entry is not None:  # as ModelRope.table
-            positions = self._entry._own(positions)
+            positions = self._entry._own(positions, positions.shape if isinstance(positions, Tensor) else None)
         if self._start is not None:
             places = as_tensor(positions, self.inv_freq.device)
             return TensorTable(*_learned_rows(places, self.inv_freq, self.phase, self._start), self._start.pairing)

@@ -174,6 +174,18 @@ class Module(unittest.TestCase):
             for run in (rope, compiled(rope)[0]):
                 self.assertTrue(torch.equal(run(self.q), expected))
 
+    def test_several_ropes(self):
+        """A graph holds two ropes, as Gemma 3's, and layers whose ropes are equal share a graph."""
+        first, other, equal = (rotary.RotaryEmbedding(head_dim=16, base=base, pairing="half", layout="bhtd")
+                               for base in (500.0, 1e4, 500.0))  # fmt: skip
+        run, _ = compiled(lambda q: first(q) + other(q))
+        self.assertTrue(torch.equal(run(self.q), first(self.q) + other(self.q)))
+        run, counter = compiled(lambda rope, q: rope(q))
+        for rope in (first, equal, copy.deepcopy(first), other):
+            self.assertTrue(torch.equal(run(rope, self.q), rope(self.q)))
+        if torch.__version__ >= (2, 5):  # before, a graph was a module's own
+            self.assertEqual(counter.frame_count, 2)
+
     def test_a_rope_of_one_axis_takes_its_own_of_all(self):
         second = rotary.config({"_class_name": "AllegroTransformer3DModel"})[1]
         module, places = rotary.RotaryEmbedding(second, layout="bhtd"), torch.arange(15).reshape(3, 5) % 7

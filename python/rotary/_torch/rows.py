@@ -13,6 +13,8 @@ import functools
 import math
 import operator
 from array import array
+from collections.abc import Callable
+from itertools import count
 from typing import Any
 
 import torch
@@ -26,6 +28,7 @@ from .plain import is_plain, is_quiet
 from .tables import TensorTable
 
 _is_compiling = torch.compiler.is_dynamo_compiling
+_count = count()
 _LOW_BITS = (1 << 31) - 1  # the bits of a float64 behind its first 22
 
 
@@ -39,10 +42,18 @@ def _kept(doubles: bytes, device: torch.device) -> Tensor:
         return _tensor(doubles, device)
 
 
-@torch.compiler.assume_constant_result
-def _constant(doubles: bytes, device: torch.device) -> Tensor:
-    """The numbers as a tensor of the device. Graphs hold it, so that a call copies nothing to the device."""
-    return _kept(doubles, device) if is_quiet() else _tensor(doubles, device)
+@functools.lru_cache(maxsize=256)  # equal ropes share a function, and so the graphs that are guarded by it
+def _constant(doubles: bytes) -> Callable[[torch.device], Tensor]:
+    """A function that gives the numbers as a tensor of a device. Graphs hold it, so that a call copies nothing there.
+
+    Each has a name of its own, by which torch 2.4 to 2.9 tell the constants of a graph apart.
+    """
+
+    def constant(device: torch.device) -> Tensor:
+        return _kept(doubles, device) if is_quiet() else _tensor(doubles, device)
+
+    constant.__code__ = constant.__code__.replace(co_name=f"constant_{next(_count)}")
+    return torch.compiler.assume_constant_result(constant)
 
 
 def _in_three(x: float) -> tuple[float, float, float]:
@@ -90,10 +101,10 @@ class _Growth:
         index, r = rope.index or range(speeds._pairs), rope.exponent_dim or rope.rotary_dim
         self._factor, self._trained, self._base = scaling.factor, scaling.trained_length, rope.base
         self._power = r / (r - 2) if r > 2 else 1.0  # with one pair, of index 0, the base does not matter
-        self._powers = array("d", (2 * i / r * self._power for i in index)).tobytes()
-        self._narrow_exponents = array("d", array("f", (2 * i / r for i in index))).tobytes()
-        self._multiplier = array("d", rope.multiplier or [1.0] * speeds._pairs).tobytes()
-        self._speeds = speeds._inv_freq
+        self._powers = _constant(array("d", (2 * i / r * self._power for i in index)).tobytes())
+        self._narrow_exponents = _constant(array("d", array("f", (2 * i / r for i in index))).tobytes())
+        self._multiplier = _constant(array("d", rope.multiplier or [1.0] * speeds._pairs).tobytes())
+        self._speeds = _constant(speeds._inv_freq)
 
     def at(self, length: Tensor, near: Tensor, factor: float, narrow: bool) -> tuple[Tensor, Any]:
         """The parts of the frequencies, in the form of `near`, those up to the trained length; and the factor."""
@@ -102,7 +113,7 @@ class _Growth:
 
     def _exact(self, length: Tensor, device: torch.device) -> Tensor:
         growth = 1 + self._factor * (length.clamp(min=self._trained) - self._trained) / self._trained
-        whole = _constant(self._speeds, device) * growth ** -_constant(self._powers, device)
+        whole = self._speeds(device) * growth ** -self._powers(device)
         first = _cut(whole)
         second = _cut(whole - first)
         return torch.stack((first, second, whole - first - second))
@@ -112,20 +123,20 @@ class _Growth:
         stretch = (self._factor * length.float() / self._trained - (self._factor - 1)).double()
         growth = torch.where(length > self._trained, stretch, 1.0) ** self._power
         base = self._base * growth.float()
-        period = (base.double() ** _constant(self._narrow_exponents, device)).float()
-        return (1 / period * _constant(self._multiplier, device).float())[None].double()
+        period = (base.double() ** self._narrow_exponents(device)).float()
+        return (1 / period * self._multiplier(device).float())[None].double()
 
 
 class _Far:
     """The frequencies of LongRope scaling beyond the trained length, and both attention factors."""
 
     def __init__(self, trained: int, parts: bytes, near_factor: float, far_factor: float) -> None:
-        self._trained, self._parts = trained, parts
-        self._factors = array("d", (near_factor, far_factor)).tobytes()
+        self._trained, self._parts = trained, _constant(parts)
+        self._factors = _constant(array("d", (near_factor, far_factor)).tobytes())
 
     def at(self, length: Tensor, near: Tensor, factor: float, narrow: bool) -> tuple[Tensor, Any]:
-        is_far, (of_near, of_far) = length > self._trained, _constant(self._factors, near.device).unbind(0)
-        far = _constant(self._parts, near.device).view(near.shape)
+        is_far, (of_near, of_far) = length > self._trained, self._factors(near.device).unbind(0)
+        far = self._parts(near.device).view(near.shape)
         return torch.where(is_far, far, near), torch.where(is_far, of_far, of_near)
 
 
@@ -152,13 +163,13 @@ def _places(positions: Tensor, axes: int, sums: bool, heads: int) -> list[Tensor
     return [one.double()[..., None] for one in places]
 
 
-def _exact(places: list[Tensor], speeds: Tensor, phase: bytes) -> tuple[Tensor, Tensor]:
+def _exact(places: list[Tensor], speeds: Tensor, phase: Any) -> tuple[Tensor, Tensor]:
     (total, error), *others = [_product(place, parts) for place, parts in zip(places, speeds.unbind(0))]
     for angle, rest in others:
         total, more = _added(total, angle)
         error = error + rest + more
-    if phase:
-        total, more = _added(total, _constant(phase, total.device).view(speeds.shape[2:]))
+    if phase is not None:
+        total, more = _added(total, phase(total.device).view(speeds.shape[2:]))
         error = error + more
     cos, sin = total.cos(), total.sin()
     return cos - error * sin, sin + error * cos
@@ -196,6 +207,7 @@ class RowMaker:
         self.rounding: Rounding = rounding
         self.pairing = source.pairing
         self.source: Rope | Frequencies = source
+        self._made_of = source, angles, rounding
         self._by_length: _Growth | _Far | None = None
         speeds = source if isinstance(source, Frequencies) else frequencies(source, 0)
         Table(speeds, [[0]] * speeds.axes if speeds.summed_axes else 0, angles=angles, rounding=rounding)
@@ -212,14 +224,18 @@ class RowMaker:
         self._ignores_length = self.source is not source
         xpos, n = speeds.xpos, speeds._pairs
         self.has_xpos = xpos.scale != 0
-        zeta = (math.log((5 * i + 2 * n) / (7 * n)) for i in range(n))
-        amplitude = array("d", zeta).tobytes(), xpos.center, -xpos.scale if xpos.reciprocal else xpos.scale
+        zeta = array("d", (math.log((5 * i + 2 * n) / (7 * n)) for i in range(n))).tobytes()
+        amplitude = xpos.center, -xpos.scale if xpos.reciprocal else xpos.scale
         # A graph compares a tuple of constants in one step.
         self._facts = (
             *(angles == "float32", rounding, speeds.axes, speeds.summed_axes > 0, speeds.head_rows, speeds._pairs),
-            *(self._parts(speeds), speeds.attention_factor, speeds._phase, speeds.clockwise),
-            amplitude if self.has_xpos else None,
+            *(speeds.attention_factor, speeds.clockwise, amplitude if self.has_xpos else None),
         )
+        self._speeds, self._zeta = _constant(self._parts(speeds)), _constant(zeta)
+        self._phase = _constant(speeds._phase) if speeds._phase else None
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return RowMaker, self._made_of
 
     def _parts(self, speeds: Frequencies) -> bytes:
         """The frequencies of each axis, [axes, parts, heads, pairs]: 0 for pairs that turn by another axis."""
@@ -255,9 +271,9 @@ class RowMaker:
 
     def at(self, positions: Tensor, length: Any = None, dtype: torch.dtype = torch.float32) -> tuple[Tensor, Tensor]:
         """cos and sin at the positions, of the shape that a rotary.Table has."""
-        narrow, rounding, axes, sums, heads, pairs, parts, factor, phase, clockwise, amplitude = self._facts
+        narrow, rounding, axes, sums, heads, pairs, factor, clockwise, amplitude = self._facts
         places = _places(positions, axes, sums, heads)
-        speeds = _constant(parts, positions.device).view(axes, -1, *((heads,) if heads > 1 else ()), pairs)
+        speeds = self._speeds(positions.device).view(axes, -1, *((heads,) if heads > 1 else ()), pairs)
         if self._by_length is not None:
             if length is None:
                 length = positions.max().double().floor() + 1 if positions.numel() > 0 else 0
@@ -269,11 +285,11 @@ class RowMaker:
             fail("LENGTH", "Table", rule)
         if len(places) < axes:
             speeds = speeds.sum(0, keepdim=True)  # exact, since each pair turns by one axis
-        cos, sin = _narrow(places, speeds) if narrow else _exact(places, speeds, phase)
+        cos, sin = _narrow(places, speeds) if narrow else _exact(places, speeds, self._phase)
         if amplitude is not None:
-            zeta, center, scale = amplitude
+            center, scale = amplitude
             power = (places[0] - center) / scale
-            factor = (power * _constant(zeta, power.device)).exp() * factor
+            factor = (power * self._zeta(power.device)).exp() * factor
         if not isinstance(factor, float) or factor != 1:
             cos, sin = cos * factor, sin * factor
         if rounding != "f32" and dtype is torch.float32:
