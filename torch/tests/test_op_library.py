@@ -1,8 +1,9 @@
 """The ops of librotary_torch.so beside rotate and rotate_qk, and the library with the Python package in one process:
-test_op_library.py LIBRARY [TEST...]. Exit 77 as of test_op.py.
+test_op_library.py LIBRARY RUN_PACKAGE [TEST...], "-" for no RUN_PACKAGE. Exit 77 as of test_op.py.
 """
 
 import importlib.util
+import os
 import subprocess
 import sys
 import tempfile
@@ -12,7 +13,7 @@ import test_op  # skips where torch cannot be imported
 import torch
 
 rotary = torch.ops.rotary
-LIBRARY = sys.argv[1]
+LIBRARY, RUN_PACKAGE = sys.argv[1], sys.argv.pop(2)
 
 
 class Table(unittest.TestCase):
@@ -125,6 +126,28 @@ torch.save((inputs, Model()(*inputs)), FILE + ".pt")
         with tempfile.TemporaryDirectory() as folder:
             self.run_python(export, FILE=folder + "/program")
             self.run_python(EXPORTED, FILE=folder + "/program", LIBRARY=LIBRARY)
+
+    @unittest.skipIf(RUN_PACKAGE == "-", "the torch in use has no AOTIModelPackageLoader")
+    def test_a_package_of_aotinductor_runs_in_cpp(self):
+        """One token needs libtorch alone, and several need the library; the bits are Python's."""
+        export = """
+import pathlib, rotary.torch, torch
+rope = rotary.RotaryEmbedding(head_dim=64, base=5e5, pairing="half", layout="bhtd")
+for tokens in 1, 5:
+    q, k, positions = torch.randn(1, 4, tokens, 64), torch.randn(1, 2, tokens, 64), torch.arange(70000, 70000 + tokens)
+    values = torch.cat([x.flatten() for x in (q, k, *rope(q, k, positions))])
+    pathlib.Path(f"{FOLDER}/{tokens}.f32").write_bytes(bytes(values.view(torch.uint8).tolist()))
+    program = torch.export.export(rope, (q, k, positions))
+    torch._inductor.aoti_compile_and_package(program, package_path=f"{FOLDER}/{tokens}.pt2")
+"""
+        with tempfile.TemporaryDirectory() as folder:
+            self.run_python(export, FOLDER=folder)
+            environment = os.environ | {"LD_LIBRARY_PATH": torch.__path__[0] + "/lib"}  # for the code in the package
+            for tokens, library, exit_code in (1, [], 0), (5, [LIBRARY], 0), (5, [], 2):
+                words = [RUN_PACKAGE, f"{folder}/{tokens}.pt2", f"{folder}/{tokens}.f32", *library]
+                done = subprocess.run(words, capture_output=True, text=True, env=environment)
+                self.assertEqual(done.returncode, exit_code, done.stderr)
+            self.assertIn("rotary::rotate_qk", done.stderr)
 
 
 if __name__ == "__main__":
