@@ -96,9 +96,7 @@ class ModelRope(_Record, public="rotary.tools"):
         return Table(self, positions, length, angles=angles, rounding=rounding)
 
     def _own(self, positions: Any, shape: Any = None) -> Any:
-        """The positions on this rope's own axes, if they have all axes of its part in front. shape: their shape, which
-        a graph of torch 2.4 cannot ask for.
-        """
+        """The positions on this rope's own axes, if they have all of its part in front. shape: theirs, if known."""
         every = len(self.axis_names)
         if self._axes >= every or isinstance(positions, (int, range)):
             return positions

@@ -44,14 +44,12 @@ def _kept(doubles: bytes, device: torch.device) -> Tensor:
 
 @functools.lru_cache(maxsize=256)  # equal ropes share a function, and so the graphs that are guarded by it
 def _constant(doubles: bytes) -> Callable[[torch.device], Tensor]:
-    """A function that gives the numbers as a tensor of a device. Graphs hold it, so that a call copies nothing there.
-
-    Each has a name of its own, by which torch 2.4 to 2.9 tell the constants of a graph apart.
-    """
+    """A function that gives the numbers on a device. Graphs hold the tensor, so that a call copies nothing there."""
 
     def constant(device: torch.device) -> Tensor:
         return _kept(doubles, device) if is_quiet() else _tensor(doubles, device)
 
+    # A name of its own, by which torch 2.4 to 2.9 tell the constants of a graph apart.
     constant.__code__ = constant.__code__.replace(co_name=f"constant_{next(_count)}")
     return torch.compiler.assume_constant_result(constant)
 
