@@ -225,7 +225,7 @@ class RowMaker:
         zeta = array("d", (math.log((5 * i + 2 * n) / (7 * n)) for i in range(n))).tobytes()
         amplitude = xpos.center, -xpos.scale if xpos.reciprocal else xpos.scale
         # A graph compares a tuple of constants in one step.
-        self._facts = (
+        self._facts: tuple[Any, ...] = (
             *(angles == "float32", rounding, speeds.axes, speeds.summed_axes > 0, speeds.head_rows, speeds._pairs),
             *(speeds.attention_factor, speeds.clockwise, amplitude if self.has_xpos else None),
         )
