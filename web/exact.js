@@ -6,7 +6,7 @@ const studies = new Map();  // words of a command and the model: the promise of 
 async function showExact() {
   const { word, files } = await chosenModel(), words = ['accuracy', word, ...(await ropeChosen()).words];
   const key = [state.model, ...words].join(' ');
-  if (!studies.has(key)) studies.set(key, ask(words, files, { alone: true }));
+  if (!studies.has(key)) studies.set(key, ask(words, files));
   const { rope, decades, ways, advice, sampling } = await studies.get(key).catch(error => {
     studies.delete(key);
     throw error;

@@ -52,7 +52,9 @@ function longerParts(plan, chosen, text) {
     element('p', {}, copyButton('Copy config.json', () => text), ' ',
       downloadLink('config.json', new TextEncoder().encode(text)), ' ', line('vLLM'), ' ', line('SGLang')),
     element('pre', { class: 'text', id: 'new-config', ...focused('the new config.json') }, text),
-    folded('The pairs as a table', longerPairs(chosen))];
+    pairsTable([...['inv_freq', 'wavelength', 'stretch', 'effect'].map(name => ({ name, values: chosen[name] })),
+      { name: 'turns in training', values: chosen.turns_in_training, text: one => rounded(one) },
+      { name: 'turns in context', values: chosen.turns_in_context, text: one => rounded(one) }])];
 }
 
 function longerSentences(plan) {
@@ -79,13 +81,6 @@ function methodsTable(methods) {
   for (const cell of made.querySelectorAll('td:last-child:nth-child(2)'))
     Object.assign(cell, { colSpan: heads.length - 1, className: '' });
   return made;
-}
-
-function longerPairs({ inv_freq: frequencies, wavelength, stretch, effect, turns_in_training, turns_in_context }) {
-  const heads = ['pair', 'inv_freq', 'wavelength', 'stretch', 'effect', 'turns in training', 'turns in context'];
-  const rows = frequencies.map((value, pair) => [String(pair), ...[value, wavelength[pair], stretch[pair]].map(whole),
-    effect[pair], rounded(turns_in_training[pair]), rounded(turns_in_context[pair])]);
-  return table('The pairs', heads, rows, heads.filter(head => head !== 'effect'));
 }
 
 wireSlider('context', contextOfStep);

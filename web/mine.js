@@ -60,7 +60,7 @@ async function check(filesOf) {
     const all = { ...files, [names.before]: before, [names.after]: after };
     const options = ['positions', 'layer'].flatMap(key => (state[key] ? ['--' + key, state[key]] : []));
     const verdict = await ask(['check', word, '--before', names.before, '--after', names.after, ...options], all,
-      { alone: true, signal, told });
+      { signal, told });
     answer.replaceChildren(...verdictParts(verdict));
     said.textContent = `${size} MB checked in ${rounded(seconds(), 2)} s`;
     if (verdict.verdict === 'differs') await showWrong(word, all, names, options, verdict, signal);
@@ -121,7 +121,7 @@ async function showWrong(word, files, names, options, answer, signal) {
   if (!answer.layout || answer.layout === 'flat' || files[names.before].size > 64 << 20) return;
   const output = 'expected' + /\.\w+$/.exec(names.before)[0], npy = output.endsWith('.npy');
   const made = await ask(['apply', word, '--input', names.before, '--output', output, '--layout', answer.layout,
-    ...options, ...(npy ? [] : ['--tensor', answer.tensor])], files, { alone: true, signal });
+    ...options, ...(npy ? [] : ['--tensor', answer.tensor])], files, { signal });
   const after = new Uint8Array(await files[names.after].arrayBuffer());
   const tensors = [made.files[output], after].map(file =>
     (npy ? tensorOfNpy(file) : tensorsOf(file)[answer.tensor]));

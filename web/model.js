@@ -107,17 +107,9 @@ function pairsPicture(names, ropes, number) {
       marks: marks.map(mark => ({ ...mark, name: `${mark.what} ${grouped(mark.y)}` })) },
     [...(ropes.length > 1 ? names.map((name, series) => ({ name, series })) : []),
      ...effects.map(effect => ({ name: effect, series: known[0].series, kind: effectKinds[effect] }))]),
-    folded('The pairs as a table', pairsTable(names, known))];
-}
-
-function pairsTable(names, known) {
-  const numbers = ['inv_freq', 'wavelength', 'stretch'], longest = known.map(({ rope }) => rope.inv_freq)
-    .reduce((a, b) => (a.length > b.length ? a : b));
-  const heads = ['pair', ...known.flatMap(({ series }) => [...numbers, 'scaling'].map(name =>
-    (names.length > 1 ? `${name} (${names[series]})` : name)))];
-  const rows = longest.map((_, pair) => [String(pair), ...known.flatMap(({ rope }) =>
-    [...numbers.map(name => whole(rope[name][pair])), rope.effect[pair] ?? '-'])]);
-  return table('The pairs', heads, rows, heads.filter(head => !head.startsWith('scaling')));
+    pairsTable(known.flatMap(({ rope, series }) =>
+      Object.entries({ inv_freq: 'inv_freq', wavelength: 'wavelength', stretch: 'stretch', scaling: 'effect' })
+        .map(([name, key]) => ({ name: ropes.length > 1 ? `${name} (${names[series]})` : name, values: rope[key] }))))];
 }
 
 function notes(one, name) {
