@@ -51,7 +51,7 @@ function longerParts(plan, chosen, text) {
     ...chosen.warnings.map(warning => quiet(warning)),
     element('p', {}, copyButton('Copy config.json', () => text), ' ',
       downloadLink('config.json', new TextEncoder().encode(text)), ' ', line('vLLM'), ' ', line('SGLang')),
-    element('pre', { class: 'text', id: 'new-config', ...focused('the new config.json') }, text),
+    element('pre', { id: 'new-config', ...focused('the new config.json') }, text),
     pairsTable([...['inv_freq', 'wavelength', 'stretch', 'effect'].map(name => ({ name, values: chosen[name] })),
       { name: 'turns in training', values: chosen.turns_in_training, text: one => rounded(one) },
       { name: 'turns in context', values: chosen.turns_in_context, text: one => rounded(one) }])];

@@ -90,7 +90,7 @@ async function ropeChosen() {
   const { word, files } = await chosenModel(), { ropes } = await ask(['inspect', word], files);
   byId('rope-bar').hidden = ropes.length < 2;
   byId('rope').replaceChildren(option('', 'as the command chooses'), ...ropes.map(({ part, base, layers }, i) =>
-    option(i, `${i}, ${part} base ${whole(base)}, ${layers.length} layers`)));
+    option(i, `${i}, ${part && part + ', '}base ${whole(base)}, ${layers.length} layers`)));
   showFields(state);
   return { rope: ropes[Number(state.rope)], words: state.rope ? ['--rope', state.rope] : [] };
 }
