@@ -18,8 +18,8 @@ function makeWasi(files, told) {
   const bytes = (at, size) => new Uint8Array(memory.buffer, at, size);
   const put32 = (at, value) => view().setUint32(at, value, true);
   const put64 = (at, value) => view().setBigUint64(at, BigInt(value), true);
-  const vectors = (at, count) => Array.from({ length: count }, (_, i) =>
-    [view().getUint32(at + 8 * i, true), view().getUint32(at + 8 * i + 4, true)]);
+  const vectors = (at, count) => Array.from({ length: count }, (_, i) =>  // the places that a call reads or writes
+    bytes(view().getUint32(at + 8 * i, true), view().getUint32(at + 8 * i + 4, true)));
 
   // The name of a path: "/a//./b/../c" is "a/c".
   function nameAt(fd, at, size) {
@@ -48,13 +48,12 @@ function makeWasi(files, told) {
   function read(name, from, at, count) {
     const data = files.get(name);
     let done = 0;
-    for (const [to, size] of vectors(at, count)) {
-      const first = from + done, last = first + size;
+    for (const place of vectors(at, count)) {
+      const first = from + done, last = first + place.length;
       const got = data instanceof Uint8Array ? data.subarray(first, last)
                                              : new Uint8Array(reader.readAsArrayBuffer(data.slice(first, last)));
-      bytes(to, got.length).set(got);
+      place.set(got);
       done += got.length;
-      if (got.length < size) break;
     }
     return done;
   }
@@ -111,20 +110,17 @@ function makeWasi(files, told) {
     path_create_directory: (fd, path, size) => (folders.add(nameAt(fd, path, size)), 0),
     fd_readdir(fd, at, size, cookie, used) {
       if (!open[fd]) return BADF;
-      let done = 0;
-      for (const [i, { name, type }] of namesIn(open[fd].name).entries()) {
-        if (i < Number(cookie)) continue;
+      const entries = namesIn(open[fd].name).slice(Number(cookie)).map(({ name, type }, i) => {
         const text = encoder.encode(name), entry = new Uint8Array(24 + text.length), head = new DataView(entry.buffer);
-        head.setBigUint64(0, BigInt(i + 1), true);
+        head.setBigUint64(0, cookie + BigInt(i + 1), true);
         head.setUint32(16, text.length, true);
         head.setUint8(20, type);
         entry.set(text, 24);
-        const part = entry.subarray(0, size - done);
-        bytes(at + done, part.length).set(part);
-        done += part.length;
-        if (part.length < entry.length) break;
-      }
-      put32(used, done);
+        return entry;
+      });
+      const part = Uint8Array.from(entries.flatMap(entry => [...entry])).subarray(0, size);
+      bytes(at, part.length).set(part);
+      put32(used, part.length);
       return 0;
     },
     fd_pread(fd, at, count, from, done) {
@@ -149,11 +145,11 @@ function makeWasi(files, told) {
     fd_write(fd, at, count, done) {
       if (fd > 2 && !files.has(open[fd]?.name)) return BADF;
       let all = 0;
-      for (const [from, size] of vectors(at, count)) {
-        if (fd < 3) texts[fd].push(bytes(from, size).slice());
-        else write(open[fd].name, open[fd].at + all, bytes(from, size));
-        all += size;
-        if (fd === 2) told(decoder.decode(texts[2].at(-1)));
+      for (const part of vectors(at, count)) {
+        if (fd < 3) texts[fd].push(part.slice());
+        else write(open[fd].name, open[fd].at + all, part);
+        if (fd === 2) told(decoder.decode(part));
+        all += part.length;
       }
       if (fd > 2) open[fd].at += all;
       put32(done, all);

@@ -139,10 +139,25 @@ def test_plans_write_the_native_config(page):
         equal(shown, (target / "config.json").read_text(), name)
 
 
+def test_a_rope_is_chosen(page):
+    """Of a model with several: the plan is that of --rope, and a refusal is the command's."""
+    text, shown = (CONFIGS / "qwen2.5-omni-7b.json").read_text(), {}
+    for rope in ("0", "1", "2"):
+        page.go("longer?" + query(model=packed("c.json", text), context=262144, rope=rope))
+        assert page.js("return document.getElementById('rope').checkVisibility()"), "no choice of a rope"
+        target = folder / "plan" / f"rope{rope}"
+        status, _, error = native("extend", "c.json", "--length", "262144", "--rope", rope, "--output", str(target),
+                                  files={"c.json": text})
+        shown[rope] = page.js("return document.querySelector('#new-config, #longer-answer .failure').textContent")
+        wanted = (target / "config.json").read_text() if status == 0 else error.removeprefix("error: ")
+        equal(shown[rope].strip(), wanted.strip(), rope)
+    assert shown["0"] != shown["2"] and "[extend]" in shown["1"], shown
+
+
 def test_errors_by_position_are_native(page):
-    text = (CONFIGS / "llama-3.1-8b.json").read_text()
-    study = json.loads(native("accuracy", "c.json", "--json", files={"c.json": text})[1])
-    page.go("exact?model=llama-3.1-8b")
+    text = (CONFIGS / "gemma-3-27b.json").read_text()
+    study = json.loads(native("accuracy", "c.json", "--rope", "1", "--json", files={"c.json": text})[1])
+    page.go("exact?model=gemma-3-27b&rope=1")
     shown = rows_of(page, "#exact-answer table")
     equal(len(shown), len(study["decades"]))
     for i, row in enumerate(shown):
