@@ -2,8 +2,6 @@
 
 addPanel('longer', showLonger);
 
-const contextOfStep = step => Math.round(longerTrained * 2 ** (step / 8));
-const factorOfStep = step => Number((2 ** (step / 12)).toPrecision(4));
 const methodName = name => (name === 'default' ? 'none' : name);
 let longerTrained;  // the trained length, where the slider begins
 
@@ -83,6 +81,6 @@ function methodsTable(methods) {
   return made;
 }
 
-wireSlider('context', contextOfStep);
-wireSlider('factor', factorOfStep);
+wireSlider('context', step => Math.round(longerTrained * 2 ** (step / 8)));
+wireSlider('factor', step => Number((2 ** (step / 12)).toPrecision(4)));
 byId('factor-auto').onclick = () => change({ factor: '' });
