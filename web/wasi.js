@@ -11,7 +11,7 @@ function makeWasi(files, told) {
   const encoder = new TextEncoder(), decoder = new TextDecoder();
   const root = 3;
   const open = [{ written: [] }, { written: [] }, { written: [] }, { name: '' }];  // of a file {name, at}
-  const folders = new Set(['']);
+  const folders = new Set(['']), inodes = [];  // inodes: the names that were asked about
   let memory;
 
   const view = () => new DataView(memory.buffer);
@@ -33,14 +33,16 @@ function makeWasi(files, told) {
   }
   // What a name, or an open file, is, and its size; null where it is nothing.
   function kindOf(name) {
-    if (files.has(name)) return { type: REGULAR, size: files.get(name).size ?? files.get(name).length };
+    if (files.has(name)) return { name, type: REGULAR, size: files.get(name).size ?? files.get(name).length };
     const is = folders.has(name) || [...files.keys()].some(key => key.startsWith(name + '/'));
-    return is ? { type: FOLDER, size: 0 } : null;
+    return is ? { name, type: FOLDER, size: 0 } : null;
   }
   const kindAt = fd => (open[fd]?.written ? { type: CHARACTERS, size: 0 } : kindOf(open[fd]?.name));
   function putStatus(at, kind, otherwise) {
     if (!kind) return otherwise;
     bytes(at, 64).fill(0);
+    if (!inodes.includes(kind.name)) inodes.push(kind.name);
+    put64(at + 8, inodes.indexOf(kind.name));
     view().setUint8(at + 16, kind.type);
     return put64(at + 32, kind.size);
   }
@@ -152,9 +154,12 @@ function makeWasi(files, told) {
     },
     path_rename(fd, path, size, toFd, to, length) {
       const name = nameAt(fd, path, size), now = nameAt(toFd, to, length);
-      if (!files.has(name)) return NOENT;
-      files.set(now, files.get(name));
-      if (name !== now) files.delete(name);
+      if (!kindOf(name)) return NOENT;
+      for (const old of [...files.keys(), ...folders].filter(one => one === name || one.startsWith(name + '/'))) {
+        if (files.has(old)) files.set(now + old.slice(name.length), files.get(old));
+        else folders.add(now + old.slice(name.length));
+        if (name !== now) files.delete(old) || folders.delete(old);
+      }
       return 0;
     },
     path_unlink_file: (fd, path, size) => (files.delete(nameAt(fd, path, size)) ? 0 : NOENT),

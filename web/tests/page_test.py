@@ -140,7 +140,7 @@ def test_plans_write_the_native_config(page):
 
 
 def test_a_rope_is_chosen(page):
-    """Of a model with several: the plan is that of --rope, and a refusal is the command's."""
+    """The plan for one of several ropes is that of --rope, and a refusal is the command's."""
     text, shown = (CONFIGS / "qwen2.5-omni-7b.json").read_text(), {}
     for rope in ("0", "1", "2"):
         page.go("longer?" + query(model=packed("c.json", text), context=262144, rope=rope))
@@ -263,6 +263,23 @@ def test_files_and_words(page):
     statuses = [page.rotary(["inspect", "c.json"], given)["status"] for given in ({"c.json": text}, {})]
     equal(statuses, [0, 1], "files of an earlier command")
     equal(page.rotary(["explain", "turn"])["output"], (ROOT / "docs/explain/01-turn.md").read_text())
+
+
+def test_a_folder_is_converted(page):
+    """Folders are read, made and renamed."""
+    config = {"model_type": "llama", "hidden_size": 32, "num_attention_heads": 4, "num_hidden_layers": 1}
+    names = [f"model.layers.0.self_attn.{name}_proj.weight" for name in "qk"]
+    header = json.dumps({name: {"dtype": "F32", "shape": [32, 32], "data_offsets": [i * 4096, i * 4096 + 4096]}
+                         for i, name in enumerate(names)}).encode()
+    weights = struct.pack("<Q", len(header)) + header + 2 * some_vectors(8, 4, 32)[128:]
+    files = {"llama/config.json": json.dumps(config), "llama/model.safetensors": weights, "llama/a.txt": "kept"}
+    words = ["convert", "llama", "--to", "interleaved", "--output", "out", "--json"]
+    status, output, _ = native(*words, files=files)
+    answer = page.rotary(words, files)
+    equal((answer["status"], answer["output"]), (status, output))
+    made = {f"out/{path.name}": path.read_bytes() for path in (folder / "out").iterdir()}
+    equal({name: bytes(data) for name, data in answer["files"].items()}, made)
+    assert status == 0 and len(made) == 3, output
 
 
 def test_command_line(page):
