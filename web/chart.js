@@ -12,7 +12,7 @@ function axis(values, from, to, log) {
   if (low === high) [low, high] = log ? [low / 2, high * 2] : [low - 0.5, high + 0.5];
   const begin = position(low), end = position(high);
   const at = value => from + (position(value) - begin) / (end - begin) * (to - from);
-  return { at, low, high, ticks: log ? decades(begin, end) : steps(low, high) };
+  return { at, ticks: log ? decades(begin, end) : steps(low, high) };
 }
 
 function decades(begin, end) {

@@ -150,7 +150,7 @@ function lineOfKey(text, path) {
 // else the key of the text that it names.
 function lineOfError({ code, message }) {
   const field = byId('config'), stated = code === 'JSON' ? /line (\d+)/.exec(message) : null;
-  const named = message.match(/[\w.]+/g).map(word => lineOfKey(field.value, word));
+  const named = (message.match(/[\w.]+/g) ?? []).map(word => lineOfKey(field.value, word));
   const line = [Number(stated?.[1]), ...named].find(one => one > 0) ?? 0;
   field.setAttribute('aria-invalid', 'true');
   showLineNumbers(line);

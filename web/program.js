@@ -52,6 +52,7 @@ let shared = new Instance();
 // signal: an AbortSignal that stops it; told: called with text on standard error as it comes. A command that may take
 // long or much runs in an instance of its own, whose memory is given back.
 async function run(words, files = {}, { signal, told = () => {} } = {}) {
+  signal?.throwIfAborted();
   const encoder = new TextEncoder(), size = Object.values(files).reduce((sum, data) => sum + (data.length ?? 0), 0);
   const alone = signal || heavyCommands.includes(words[0]) || size > 8 << 20;
   const instance = alone ? new Instance() : shared;
