@@ -1,4 +1,4 @@
-// Charts in SVG, as wide as their place: lines over linear or logarithmic axes, and clock hands.
+// Charts in SVG, as wide as their place: lines over linear or logarithmic axes, and their keys.
 
 const chartHeight = 280;
 const margin = { left: 74, right: 14, top: 12, bottom: 40 };
