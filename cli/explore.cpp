@@ -43,10 +43,9 @@ std::filesystem::path find_page(const std::filesystem::path& given) {
 
 // The page's name of a model: the folder of a config.json, else the file without .json.
 std::string name_of(const std::string& config) {
-  const std::filesystem::path path = files::path_of(config);
-  const bool usual = path.filename() == "config.json" || path.filename() == "params.json";
-  std::filesystem::path named = (usual ? path.parent_path() : path).lexically_normal();
-  if (!named.has_filename()) named = named.parent_path();  // the path ended in a slash
+  std::filesystem::path named = files::path_of(config);
+  if (named.filename() == "config.json" || named.filename() == "params.json") named = named.parent_path();
+  named = (named / "").lexically_normal().parent_path();  // without a slash at its end
   if (named.extension() == ".json") named.replace_extension();
   const std::string name = files::path_text(named.filename());
   return name.empty() || name == "." ? "config" : name;

@@ -52,11 +52,12 @@ function goToChapter(number) {
 const blocks = /^```[^]*?\n```$|(?:^(?!```).+\n?)+/gm;  // an example, or lines up to an empty one
 
 function blockNodes(block) {
-  const lines = block.trimEnd().split(/\n */), title = /^(#+) (.*)/.exec(block);
+  const lines = block.trimEnd().split('\n'), title = /^(#+) (.*)/.exec(block);
   if (block.startsWith('```')) return element('pre', focused('example'), block.replace(/^.*\n|\n```$/g, ''));
   if (title) return element(`h${title[1].length + 2}`, {}, ...inline(title[2]));
   if (block.startsWith('|')) return markdownTable(lines);
-  if (block.startsWith('* ')) return bullets(lines.join(' ').slice(2).split(' * ').map(inline));
+  if (block.startsWith('* '))
+    return bullets(block.split(/^\* /m).slice(1).map(item => inline(item.trim().replace(/\n */g, ' '))));
   if (/^(!\[|Previous: |Next: )/.test(block)) return [];  // the page has a live figure, and buttons
   return element('p', {}, ...inline(lines.join(' ')));
 }

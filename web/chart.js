@@ -1,4 +1,4 @@
-// Charts in SVG, as wide as their place: lines over linear or logarithmic axes, and clock hands.
+// Charts in SVG, as wide as their place: lines over linear or logarithmic axes, and their keys.
 
 const chartHeight = 280;
 const margin = { left: 74, right: 14, top: 12, bottom: 40 };
@@ -12,7 +12,7 @@ function axis(values, from, to, log) {
   if (low === high) [low, high] = log ? [low / 2, high * 2] : [low - 0.5, high + 0.5];
   const begin = position(low), end = position(high);
   const at = value => from + (position(value) - begin) / (end - begin) * (to - from);
-  return { at, low, high, ticks: log ? decades(begin, end) : steps(low, high) };
+  return { at, ticks: log ? decades(begin, end) : steps(low, high) };
 }
 
 function decades(begin, end) {

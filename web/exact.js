@@ -6,7 +6,7 @@ const studies = new Map();  // words of a command and the model: the promise of 
 async function showExact() {
   const { word, files } = await chosenModel(), words = ['accuracy', word, ...(await ropeChosen()).words];
   const key = [state.model, ...words].join(' ');
-  if (!studies.has(key)) studies.set(key, ask(words, files, { alone: true }));
+  if (!studies.has(key)) studies.set(key, ask(words, files));
   const { rope, decades, ways, advice, sampling } = await studies.get(key).catch(error => {
     studies.delete(key);
     throw error;
@@ -16,9 +16,9 @@ async function showExact() {
   const heads = ['positions', ...ways.map(({ way }) => way)];
   const rows = decades.map((decade, i) => [`${grouped(decade.first)} to ${grouped(decade.last)}`,
     ...ways.map(way => rounded(way.cos_sin[i], 3))]);
-  const pairs = rope.inv_freq.length;
   return [
-    element('p', {}, `Rope ${rope.index}: base ${whole(rope.base)}, scaling ${rope.scaling}, ${pairs} pairs.`),
+    element('p', {}, `Rope ${rope.index}: base ${whole(rope.base)}, scaling ${rope.scaling}, ` +
+      `${rope.inv_freq.length} pairs.`),
     picture('The largest error of cos and sin', {
       label: `The largest error of cos and sin by position, of ${ways.length} ways; the table below has the numbers`,
       x: { label: 'position', log: true }, y: { label: 'largest error', log: true }, lines,

@@ -25,7 +25,7 @@ const runLine = newest(async line => {
   try {
     const files = Object.fromEntries([...builtIn.map(({ name, text }) => [name + '.json', text]), ...lineFiles]);
     if (!state.model.startsWith('file:')) Object.assign(files, (await chosenModel()).files);
-    const { status, output, error, files: made } = await run(words, files, { alone: heavyCommands.includes(words[0]) });
+    const { status, output, error, files: made } = await run(words, files);
     for (const [name, data] of Object.entries(made)) lineFiles.set(name, data);
     answer.replaceChildren(
       error && element('pre', { class: 'errors', ...focused('standard error') }, error),

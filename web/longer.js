@@ -2,8 +2,6 @@
 
 addPanel('longer', showLonger);
 
-const contextOfStep = step => Math.round(longerTrained * 2 ** (step / 8));
-const factorOfStep = step => Number((2 ** (step / 12)).toPrecision(4));
 const methodName = name => (name === 'default' ? 'none' : name);
 let longerTrained;  // the trained length, where the slider begins
 
@@ -51,8 +49,10 @@ function longerParts(plan, chosen, text) {
     ...chosen.warnings.map(warning => quiet(warning)),
     element('p', {}, copyButton('Copy config.json', () => text), ' ',
       downloadLink('config.json', new TextEncoder().encode(text)), ' ', line('vLLM'), ' ', line('SGLang')),
-    element('pre', { class: 'text', id: 'new-config', ...focused('the new config.json') }, text),
-    folded('The pairs as a table', longerPairs(chosen))];
+    element('pre', { id: 'new-config', ...focused('the new config.json') }, text),
+    pairsTable([...['inv_freq', 'wavelength', 'stretch', 'effect'].map(name => ({ name, values: chosen[name] })),
+      { name: 'turns in training', values: chosen.turns_in_training, text: one => rounded(one) },
+      { name: 'turns in context', values: chosen.turns_in_context, text: one => rounded(one) }])];
 }
 
 function longerSentences(plan) {
@@ -81,13 +81,6 @@ function methodsTable(methods) {
   return made;
 }
 
-function longerPairs({ inv_freq: frequencies, wavelength, stretch, effect, turns_in_training, turns_in_context }) {
-  const heads = ['pair', 'inv_freq', 'wavelength', 'stretch', 'effect', 'turns in training', 'turns in context'];
-  const rows = frequencies.map((value, pair) => [String(pair), ...[value, wavelength[pair], stretch[pair]].map(whole),
-    effect[pair], rounded(turns_in_training[pair]), rounded(turns_in_context[pair])]);
-  return table('The pairs', heads, rows, heads.filter(head => head !== 'effect'));
-}
-
-wireSlider('context', contextOfStep);
-wireSlider('factor', factorOfStep);
+wireSlider('context', step => Math.round(longerTrained * 2 ** (step / 8)));
+wireSlider('factor', step => Number((2 ** (step / 12)).toPrecision(4)));
 byId('factor-auto').onclick = () => change({ factor: '' });

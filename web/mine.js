@@ -60,7 +60,7 @@ async function check(filesOf) {
     const all = { ...files, [names.before]: before, [names.after]: after };
     const options = ['positions', 'layer'].flatMap(key => (state[key] ? ['--' + key, state[key]] : []));
     const verdict = await ask(['check', word, '--before', names.before, '--after', names.after, ...options], all,
-      { alone: true, signal, told });
+      { signal, told });
     answer.replaceChildren(...verdictParts(verdict));
     said.textContent = `${size} MB checked in ${rounded(seconds(), 2)} s`;
     if (verdict.verdict === 'differs') await showWrong(word, all, names, options, verdict, signal);
@@ -83,19 +83,17 @@ function verdictParts(answer) {
     ['the first that is off', first ? place.join(', ') : ''],
     ...['tensor', 'layout', 'layer', 'rope'].map(key => [key, whole(answer[key])])];
   const sign = element('span', { 'aria-hidden': 'true' }, signs[answer.verdict] + ' ');
-  const parts = [element('p', { class: 'verdict', id: 'verdict' }, sign, answer.verdict),
+  const facts = ({ findings }) => [element('h3', {}, 'What the tensors show'),
+    findings.length > 1 ? bullets(findings) : '', factTable('The facts', factRows(diagnosis))];
+  return [
+    element('p', { class: 'verdict', id: 'verdict' }, sign, answer.verdict),
     element('p', {}, (diagnosis ?? answer).sentence),
-    factTable('The evidence', rows)];
-  for (const [name, one] of Object.entries(answer.tensors ?? {}))
-    parts.push(quiet(`${name}: ${one.verdict}, largest difference ${rounded(one.max_error)}`));
-  if (answer.would_show.length) parts.push(element('p', {}, `These data rule out: ${answer.would_show.join(', ')}.`));
-  if (answer.would_not_show.length) parts.push(quiet(`They would not show: ${answer.would_not_show.join(', ')}.`));
-  if (diagnosis) {
-    parts.push(element('h3', {}, 'What the tensors show'));
-    if (diagnosis.findings.length > 1) parts.push(bullets(diagnosis.findings));
-    parts.push(factTable('The facts', factRows(diagnosis)));
-  }
-  return parts;
+    factTable('The evidence', rows),
+    ...Object.entries(answer.tensors ?? {}).map(([name, one]) =>
+      quiet(`${name}: ${one.verdict}, largest difference ${rounded(one.max_error)}`)),
+    answer.would_show.length ? element('p', {}, `These data rule out: ${answer.would_show.join(', ')}.`) : '',
+    answer.would_not_show.length ? quiet(`They would not show: ${answer.would_not_show.join(', ')}.`) : '',
+    ...(diagnosis ? facts(diagnosis) : [])];
 }
 
 const factTable = (caption, rows) => element('div', { class: 'facts' },
@@ -121,11 +119,11 @@ async function showWrong(word, files, names, options, answer, signal) {
   if (!answer.layout || answer.layout === 'flat' || files[names.before].size > 64 << 20) return;
   const output = 'expected' + /\.\w+$/.exec(names.before)[0], npy = output.endsWith('.npy');
   const made = await ask(['apply', word, '--input', names.before, '--output', output, '--layout', answer.layout,
-    ...options, ...(npy ? [] : ['--tensor', answer.tensor])], files, { alone: true, signal });
+    ...options, ...(npy ? [] : ['--tensor', answer.tensor])], files, { signal });
   const after = new Uint8Array(await files[names.after].arrayBuffer());
   const tensors = [made.files[output], after].map(file =>
-    (npy ? tensorOfNpy(file) : tensorsOf(file)[answer.tensor]));
-  const [expected, found] = tensors.map(floats);
+    (file[0] === 0x93 ? tensorOfNpy(file) : tensorsOf(file)[answer.tensor]));  // 0x93 begins an .npy
+  const [expected, found] = tensors.map(one => one && floats(one));
   if (expected && found) byId('mine-answer').append(...wrongPicture(tensors[0].shape, expected, found, answer));
 }
 

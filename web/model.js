@@ -19,10 +19,10 @@ async function readParts(models) {
   const names = models.map(({ name }, i) => (i === 1 && name === models[0].name ? 'beside/' + name : name));
   const files = Object.fromEntries(models.map(({ data }, i) => [names[i], data]));
   const read = await ask(['inspect', ...names], files), all = read.models ?? [read];
-  const sentences = await Promise.all(names.map(name => inWords(name, files)));
   const differences = new Map((read.differences ?? []).map(({ rope, keys }) => [rope, keys]));
-  const parts = all.flatMap((one, i) =>
-    introduction(all.length > 1 ? names[i] : '', models[i].source, one, sentences[i]));
+  const label = i => (all.length > 1 ? names[i] : ''), parts = [];
+  for (const [i, one] of all.entries())
+    parts.push(...await introduction(names[i], models[i].source, one, files, label(i)));
   const ropes = Math.max(...all.map(one => one.ropes.length));
   for (let r = 0; r < ropes; ++r) {
     const shown = all.map(one => one.ropes[r]);
@@ -30,19 +30,16 @@ async function readParts(models) {
                ropeTable(names, shown, differences.get(r) ?? []));
     if (shown.some(rope => rope?.wavelength.length)) parts.push(...pairsPicture(names, shown, r));
   }
-  return [...parts, ...all.flatMap((one, i) => notes(one, all.length > 1 ? names[i] : ''))];
+  return [...parts, ...all.flatMap((one, i) => notes(one, label(i)))];
 }
 
-// The first lines of `inspect`: how the model rotates, a sentence for each rope.
-async function inWords(name, files) {
+// How a model rotates: the first lines of `inspect`, a sentence for each rope, and how it multiplies queries.
+async function introduction(name, source, { query_scales: scales }, files, label) {
   const { output } = await run(['inspect', name], files);
-  return output.split('\n\n')[0].replace(/\n {2}/g, ' ').split('\n');
-}
-
-function introduction(name, source, { query_scales: scales }, [first, ...sentences]) {
+  const [first, ...sentences] = output.split('\n\n')[0].replace(/\n {2}/g, ' ').split('\n');
   const multiplied = scales.map(({ layers, formula, from }) =>
     `queries of ${layers.length} layers are multiplied by ${formula}, at position p (${from})`);
-  return [quiet(name ? element('strong', {}, name + ': ') : '', `${first} (${source})`),
+  return [quiet(label ? element('strong', {}, label + ': ') : '', `${first} (${source})`),
           ...[...sentences, ...multiplied].map(sentence => element('p', {}, sentence))];
 }
 
@@ -107,17 +104,9 @@ function pairsPicture(names, ropes, number) {
       marks: marks.map(mark => ({ ...mark, name: `${mark.what} ${grouped(mark.y)}` })) },
     [...(ropes.length > 1 ? names.map((name, series) => ({ name, series })) : []),
      ...effects.map(effect => ({ name: effect, series: known[0].series, kind: effectKinds[effect] }))]),
-    folded('The pairs as a table', pairsTable(names, known))];
-}
-
-function pairsTable(names, known) {
-  const numbers = ['inv_freq', 'wavelength', 'stretch'], longest = known.map(({ rope }) => rope.inv_freq)
-    .reduce((a, b) => (a.length > b.length ? a : b));
-  const heads = ['pair', ...known.flatMap(({ series }) => [...numbers, 'scaling'].map(name =>
-    (names.length > 1 ? `${name} (${names[series]})` : name)))];
-  const rows = longest.map((_, pair) => [String(pair), ...known.flatMap(({ rope }) =>
-    [...numbers.map(name => whole(rope[name][pair])), rope.effect[pair] ?? '-'])]);
-  return table('The pairs', heads, rows, heads.filter(head => !head.startsWith('scaling')));
+    pairsTable(known.flatMap(({ rope, series }) =>
+      Object.entries({ inv_freq: 'inv_freq', wavelength: 'wavelength', stretch: 'stretch', scaling: 'effect' })
+        .map(([name, key]) => ({ name: ropes.length > 1 ? `${name} (${names[series]})` : name, values: rope[key] }))))];
 }
 
 function notes(one, name) {
@@ -161,7 +150,7 @@ function lineOfKey(text, path) {
 // else the key of the text that it names.
 function lineOfError({ code, message }) {
   const field = byId('config'), stated = code === 'JSON' ? /line (\d+)/.exec(message) : null;
-  const named = message.match(/[\w.]+/g).map(word => lineOfKey(field.value, word));
+  const named = (message.match(/[\w.]+/g) ?? []).map(word => lineOfKey(field.value, word));
   const line = [Number(stated?.[1]), ...named].find(one => one > 0) ?? 0;
   field.setAttribute('aria-invalid', 'true');
   showLineNumbers(line);

@@ -17,39 +17,33 @@ async function pack(name, text) {
   return `=${name}/${base64.replaceAll('+', '-').replaceAll('/', '_').replaceAll('=', '')}`;
 }
 async function unpack(value) {
-  const [name, base64] = value.slice(1).split('/');
+  const base64 = value.split('/')[1]?.replaceAll('-', '+').replaceAll('_', '/');
   try {
-    const packed = Uint8Array.from(atob(base64.replaceAll('-', '+').replaceAll('_', '/')), one => one.charCodeAt(0));
-    return { name, text: new TextDecoder().decode(await through(packed, new DecompressionStream('deflate-raw'))) };
+    const packed = Uint8Array.from(atob(base64), one => one.charCodeAt(0));
+    return new TextDecoder().decode(await through(packed, new DecompressionStream('deflate-raw')));
   } catch {
-    throw new Error(`the text of ${name} is broken in this link`);
+    throw new Error(`the text of ${ownName(value)} is broken in this link`);
   }
 }
+// What the page calls a model that is not built in.
+const ownName = value => value.replace(/^=|\/.*|^file:/g, '');
 
 // {name, data, text, source} of a value of state.model; text is null of a file that is no text (a GGUF).
 async function modelOf(value) {
-  if (value.startsWith('file:')) {
-    const name = value.slice(5), file = chosenFiles.get(name);
-    if (!file) throw new Error(`${name} was opened in another window: open it again`);
-    return { name, data: file, text: null, source: 'your file' };
-  }
-  if (value.startsWith('=')) {
-    const { name, text } = await unpack(value);
-    return { name, data: text, text, source: 'your text' };
-  }
-  const model = builtIn.find(one => one.name === value);
-  if (!model) throw new Error(`no model named ${value} is built in`);
-  return { name: value + '.json', data: model.text, text: model.text, source: model.source };
+  const name = ownName(value), file = chosenFiles.get(name), model = builtIn.find(one => one.name === value);
+  const given = text => ({ data: text, text });
+  if (value.startsWith('=')) return { name, source: 'your text', ...given(await unpack(value)) };
+  if (model) return { name: name + '.json', source: model.source, ...given(model.text) };
+  if (!value.startsWith('file:')) throw new Error(`no model named ${value} is built in`);
+  if (!file) throw new Error(`${name} was opened in another window: open it again`);
+  return { name, source: 'your file', data: file, text: null };
 }
 
-// The words and files of a command about state.model: {word, files, name}.
+// The word and the files of a command about state.model.
 async function chosenModel() {
-  const model = await modelOf(state.model);
-  return { word: model.name, files: { [model.name]: model.data }, name: model.name };
+  const { name, data } = await modelOf(state.model);
+  return { word: name, files: { [name]: data } };
 }
-
-// What the page calls a model that is not built in.
-const ownName = value => value.replace(/^=|\/.*|^file:/g, '');
 
 // Takes a file that was dropped or chosen as `key` ("model" or "beside").
 async function takeFile(key, file) {
@@ -90,7 +84,7 @@ async function ropeChosen() {
   const { word, files } = await chosenModel(), { ropes } = await ask(['inspect', word], files);
   byId('rope-bar').hidden = ropes.length < 2;
   byId('rope').replaceChildren(option('', 'as the command chooses'), ...ropes.map(({ part, base, layers }, i) =>
-    option(i, `${i}, ${part} base ${whole(base)}, ${layers.length} layers`)));
+    option(i, `${i}, ${part && part + ', '}base ${whole(base)}, ${layers.length} layers`)));
   showFields(state);
   return { rope: ropes[Number(state.rope)], words: state.rope ? ['--rope', state.rope] : [] };
 }

@@ -44,14 +44,18 @@ class Instance {
 }
 let asked = 0;
 
+const heavyCommands = ['accuracy', 'check', 'convert', 'diagnose'];
 const sharedMemoryLimit = 128 << 20;  // an instance never gives memory back
 let shared = new Instance();
 
 // Runs one command. words: as in ["inspect", "config.json", "--json"]; files: names to strings, Uint8Arrays or Files.
-// alone: in an instance of its own, whose memory is given back; signal: an AbortSignal that stops it, for `alone`;
-// told: called with text on standard error as it comes.
-async function run(words, files = {}, { alone = false, signal, told = () => {} } = {}) {
-  const encoder = new TextEncoder(), instance = alone ? new Instance() : shared;
+// signal: an AbortSignal that stops it; told: called with text on standard error as it comes. A command that may take
+// long or much runs in an instance of its own, whose memory is given back.
+async function run(words, files = {}, { signal, told = () => {} } = {}) {
+  signal?.throwIfAborted();
+  const encoder = new TextEncoder(), size = Object.values(files).reduce((sum, data) => sum + (data.length ?? 0), 0);
+  const alone = signal || heavyCommands.includes(words[0]) || size > 8 << 20;
+  const instance = alone ? new Instance() : shared;
   const given = Object.fromEntries(Object.entries(files).map(([name, data]) =>
     [name.replace(/^(\.?\/)+/, ''), typeof data === 'string' ? encoder.encode(data) : data]));
   signal?.addEventListener('abort', () => instance.end(signal.reason));
@@ -75,10 +79,7 @@ async function ask(words, files, options) {
   throw Object.assign(new Error(message), { code, status });
 }
 
-const heavyCommands = ['accuracy', 'check', 'convert', 'diagnose'];
-window.rotary = async (words, files = {}) => {
-  const size = Object.values(files).reduce((sum, data) => sum + (data.size ?? data.length), 0);
-  const alone = heavyCommands.includes(words[0]) || size > 8 << 20;
-  const { status, output, error, files: made } = await run(words, files, { alone });
+window.rotary = async (words, files) => {
+  const { status, output, error, files: made } = await run(words, files);
   return { status, output, error, files: made };
 };

@@ -16,7 +16,6 @@ document.addEventListener('dragover', event => event.preventDefault());
 document.addEventListener('drop', event => {
   event.preventDefault();
   const files = [...event.dataTransfer.files];
-  if (files.length === 0) return;
   const tensors = files.filter(file => /\.(safetensors|npy)$/.test(file.name));
   if (state.panel === 'line') addLineFiles(files);
   else if (tensors.length > 0) takeTensors(tensors);

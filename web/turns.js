@@ -3,52 +3,41 @@
 
 addPanel('turns', showTurns);
 
-const mistakes = ['pairing', 'pairing-k', 'offset', 'angles', 'scaling'];  // each has a switch, wrong-NAME
 // The files that `apply` reads and writes; and that a rope of images takes one position too.
 const ofTensors = ['--layout', 'thd', '--input', 'x.npy', '--output', 'y.npy'];
 const allAxes = '--same-position-on-every-axis';
 
 async function showTurns() {
-  showTurnsControls();
+  for (const key of sliders) showSlider(key, stepOfPosition(Number(state[key])), state[key]);
+  for (const one of mistakes) one.checked = state.wrong.split(',').includes(one.value);
+  byId('typed-vectors').hidden = state.vectors !== 'typed';
   await showChapter();
   const rope = await ropeShown(), key = Number(state.key), query = key + Number(state.distance);
-  showRopes(rope);
   await showHands(rope, key, query);
   await showScore(rope, key, query);
   return [];  // the answer has only what went wrong
 }
 
-// ---- the rope ----
-
-const inspected = new Map();
-// The rope that is shown, as `inspect` has it, with the words and files that name it in other commands; a plain rope is
-// named by its pairing too.
+// The rope that is shown, as `inspect` has it, with the words and files that name it in other commands; `shape` is what
+// a plain rope needs beside its base where no tensor has it.
 async function ropeShown() {
-  const plain = state.of === 'plain';
-  const { word, files } = await chosenModel();
-  const named = plain ? ['--base', state.base, '--pairing', state.pairing, '--head-dim', state.dim] : [word];
-  const key = plain ? named.join(' ') : state.model;
-  if (!inspected.has(key)) inspected.set(key, await ask(['inspect', ...named], plain ? {} : files));
-  const { ropes } = inspected.get(key), number = plain ? 0 : Number(state.of);
-  if (!ropes[number]) throw new Error(`${word} has no rope ${number}`);
-  return { ...ropes[number], plain, count: ropes.length, files: plain ? {} : files,
-           words: plain ? ['--base', state.base] : [word, '--rope', String(number)] };
-}
-
-function showRopes(rope) {
-  const count = rope.plain ? 1 : rope.count, name = ownName(state.model);
+  const plain = state.of === 'plain', { word, files } = await chosenModel(), name = ownName(state.model);
+  const words = plain ? ['--base', state.base] : [word];
+  const shape = plain ? ['--pairing', state.pairing, '--head-dim', state.dim] : [];
+  const { ropes } = await ask(['inspect', ...words, ...shape], files), rope = ropes[plain ? 0 : Number(state.of)];
+  if (!rope) throw new Error(`${word} has no rope ${state.of}`);
   byId('turns-of').replaceChildren(option('plain', 'a plain rope'),
-    ...Array.from({ length: count }, (_, i) => option(i, count > 1 ? `${name}, rope ${i}` : name)));
+    ...ropes.map((_, i) => option(i, ropes.length > 1 ? `${name}, rope ${i}` : name)));
   showFields(state);
-  byId('plain-rope').hidden = state.of !== 'plain';
-  byId('wrong-scaling').disabled = rope.plain || rope.scaling === 'default';
+  byId('plain-rope').hidden = !plain;
+  byId('wrong-scaling').disabled = plain || rope.scaling === 'default';
+  return { ...rope, plain, files, shape, words: plain ? words : [...words, '--rope', state.of] };
 }
 
 // ---- hands ----
 
 async function tableAt(rope, positions) {
-  const described = rope.plain ? ['--pairing', rope.pairing, '--head-dim', state.dim] : [];
-  const { files } = await ask(['table', ...rope.words, ...described, '--positions', positions.join(','), allAxes,
+  const { files } = await ask(['table', ...rope.words, ...rope.shape, '--positions', positions.join(','), allAxes,
     '--output', 't.safetensors'], rope.files);
   const { cos, sin } = tensorsOf(files['t.safetensors']), pairs = cos.shape.at(-1);
   const row = (tensor, i) => floats(tensor).subarray(i * pairs, (i + 1) * pairs);
@@ -171,7 +160,7 @@ function bySteps(steps, values) {
 }
 
 async function showScore(rope, key, query) {
-  const wrong = mistakesChosen().filter(mistake => !byId('wrong-' + mistake).disabled);
+  const wrong = mistakes.filter(one => one.checked && !one.disabled).map(one => one.value);
   const reach = Number(state.reach), log = reach > 512, steps = distanceSteps(reach), distance = query - key;
   const kinds = [{ name: 'as the model asks', wrong: [] }];
   if (wrong.length) kinds.push({ name: 'with the mistakes', wrong });
@@ -203,13 +192,8 @@ const positionOfStep = step => (step <= 100 ? step : Math.round(10 ** (2 + (step
 const stepOfPosition = position => (position <= 100 ? position : Math.round(100 + 125 * (Math.log10(position) - 2)));
 
 const sliders = ['key', 'distance'];
-const mistakesChosen = () => mistakes.filter(mistake => byId('wrong-' + mistake).checked);
-
-function showTurnsControls() {
-  for (const key of sliders) showSlider(key, stepOfPosition(Number(state[key])), state[key]);
-  for (const mistake of mistakes) byId('wrong-' + mistake).checked = state.wrong.split(',').includes(mistake);
-  byId('typed-vectors').hidden = state.vectors !== 'typed';
-}
+const mistakes = [...byId('mistakes').elements];  // a switch for each
+const mistakesChosen = () => mistakes.filter(one => one.checked).map(one => one.value);
 
 for (const key of sliders) wireSlider(key, positionOfStep);
 byId('mistakes').onchange = () => change({ wrong: mistakesChosen().join(',') });

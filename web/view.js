@@ -50,6 +50,14 @@ function table(caption, heads, rows, numeric = []) {
     element('thead', {}, row(heads.map((name, i) => cell(name ? 'th' : 'td', name, i)))),
     element('tbody', {}, ...rows.map(cells => row(cells.map((content, i) => cell(i ? 'td' : 'th', content, i))))));
 }
+// A table with a row for each pair. columns: [{name, values, text}], text is how a value is shown.
+function pairsTable(columns) {
+  const heads = ['pair', ...columns.map(({ name }) => name)];
+  const numeric = ['pair', ...columns.filter(({ values }) => typeof values[0] === 'number').map(({ name }) => name)];
+  const rows = Array.from({ length: Math.max(...columns.map(({ values }) => values.length)) }, (_, pair) =>
+    [String(pair), ...columns.map(({ values, text = whole }) => text(values[pair]))]);
+  return folded('The pairs as a table', table('The pairs', heads, rows, numeric));
+}
 // What scrolls by itself, also with the keyboard.
 const focused = label => ({ role: 'group', 'aria-label': label, tabindex: 0 });
 const scrolling = (label, child) => element('div', { class: 'scrolling', ...focused(label) }, child);
@@ -78,25 +86,13 @@ function downloadLink(name, data) {
     `${name} (${grouped(data.length)} bytes)`);
 }
 
-// Runs only the newest of calls that overlap: a slider asks faster than the program answers. Returns a promise that all
-// is done.
+// Runs only the newest of calls that overlap: a slider asks faster than the program answers.
 function newest(work) {
-  let next = null, going = null;
-  async function go() {
-    try {
-      while (next !== null) {
-        const now = next;
-        next = null;
-        await work(...now);
-      }
-    } finally {
-      going = null;
-    }
-  }
+  let last = 0, done = Promise.resolve();
   return (...words) => {
-    next = words;
-    going ??= go();
-    return going;
+    const number = ++last;
+    done = done.catch(() => {}).then(() => number === last && work(...words));
+    return done;
   };
 }
 
@@ -157,20 +153,21 @@ function addPanel(name, parts, busy) {
   }));
 }
 
+let timesShown = 0;
 async function showPanel() {
+  const number = ++timesShown, section = byId('panel-' + state.panel);
   showFields(state);
   showModelSelects();
-  const section = byId('panel-' + state.panel);
-  for (const one of document.querySelectorAll('main > section')) one.hidden = one !== section;
+  for (const one of document.querySelectorAll('main > section')) {
+    one.hidden = one !== section;
+    one.removeAttribute('aria-busy');
+  }
   for (const link of document.querySelectorAll('nav a')) {
     const { panel } = link.dataset;
     link.href = addressOf({ panel });
     link.setAttribute('aria-current', panel === state.panel ? 'page' : 'false');
   }
   section.setAttribute('aria-busy', 'true');
-  try {
-    await panels.get(state.panel)();
-  } finally {
-    section.removeAttribute('aria-busy');
-  }
+  await panels.get(state.panel)();
+  if (number === timesShown) section.removeAttribute('aria-busy');
 }

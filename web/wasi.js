@@ -2,7 +2,7 @@
 //   files: a Map of names, without a leading slash, to Uint8Array or File. A File is read piece by piece where it lies,
 //   which only a worker can; what the program writes appears as Uint8Array.
 //   told: called with each piece of text on standard error, a terminal, where long commands say how far they are.
-// Returns {imports, bind(memory), output()}; output() is the text since the last call, {1: standard output, 2: errors}.
+// Returns {imports, bind(memory), output()}; output() is the text since the last call, {output, error}.
 function makeWasi(files, told) {
   const BADF = 8, EXIST = 20, INVAL = 28, NOENT = 44, NOSYS = 52;  // errno of WASI
   const FOLDER = 3, REGULAR = 4, CHARACTERS = 2;  // filetype of WASI
@@ -10,16 +10,16 @@ function makeWasi(files, told) {
   const reader = typeof FileReaderSync === 'undefined' ? null : new FileReaderSync();
   const encoder = new TextEncoder(), decoder = new TextDecoder();
   const root = 3;
-  const open = [null, null, null, { name: '' }];  // {name, at}
-  const folders = new Set(['']);
-  let texts = { 1: [], 2: [] }, memory;
+  const open = [{ written: [] }, { written: [] }, { written: [] }, { name: '' }];  // of a file {name, at}
+  const folders = new Set(['']), inodes = [];  // inodes: the names that were asked about
+  let memory;
 
   const view = () => new DataView(memory.buffer);
   const bytes = (at, size) => new Uint8Array(memory.buffer, at, size);
-  const put32 = (at, value) => view().setUint32(at, value, true);
-  const put64 = (at, value) => view().setBigUint64(at, BigInt(value), true);
-  const vectors = (at, count) => Array.from({ length: count }, (_, i) =>
-    [view().getUint32(at + 8 * i, true), view().getUint32(at + 8 * i + 4, true)]);
+  const put32 = (at, value) => view().setUint32(at, value, true) ?? 0;  // 0, as all calls, for success
+  const put64 = (at, value) => view().setBigUint64(at, BigInt(value), true) ?? 0;
+  const vectors = (at, count) => Array.from({ length: count }, (_, i) =>  // the places that a call reads or writes
+    bytes(view().getUint32(at + 8 * i, true), view().getUint32(at + 8 * i + 4, true)));
 
   // The name of a path: "/a//./b/../c" is "a/c".
   function nameAt(fd, at, size) {
@@ -31,30 +31,34 @@ function makeWasi(files, told) {
     }
     return steps.join('/');
   }
-  // What a name is, and its size.
+  // What a name, or an open file, is, and its size; null where it is nothing.
   function kindOf(name) {
-    if (files.has(name)) return { type: REGULAR, size: files.get(name).size ?? files.get(name).length };
+    if (files.has(name)) return { name, type: REGULAR, size: files.get(name).size ?? files.get(name).length };
     const is = folders.has(name) || [...files.keys()].some(key => key.startsWith(name + '/'));
-    return is ? { type: FOLDER, size: 0 } : null;
+    return is ? { name, type: FOLDER, size: 0 } : null;
   }
-  function putStatus(at, kind) {
-    if (!kind) return NOENT;
+  const kindAt = fd => (open[fd]?.written ? { type: CHARACTERS, size: 0 } : kindOf(open[fd]?.name));
+  function putStatus(at, kind, otherwise) {
+    if (!kind) return otherwise;
     bytes(at, 64).fill(0);
+    if (!inodes.includes(kind.name)) inodes.push(kind.name);
+    put64(at + 8, inodes.indexOf(kind.name));
     view().setUint8(at + 16, kind.type);
-    put64(at + 32, kind.size);
-    return 0;
+    return put64(at + 32, kind.size);
   }
+  // A call that takes a regular file, or of the streams those that it is for.
+  const ofFile = (call, streams = []) => (fd, ...words) =>
+    (streams.includes(fd) || files.has(open[fd]?.name) ? call(open[fd], ...words) : BADF);
 
   function read(name, from, at, count) {
     const data = files.get(name);
     let done = 0;
-    for (const [to, size] of vectors(at, count)) {
-      const first = from + done, last = first + size;
+    for (const place of vectors(at, count)) {
+      const first = from + done, last = first + place.length;
       const got = data instanceof Uint8Array ? data.subarray(first, last)
                                              : new Uint8Array(reader.readAsArrayBuffer(data.slice(first, last)));
-      bytes(to, got.length).set(got);
+      place.set(got);
       done += got.length;
-      if (got.length < size) break;
     }
     return done;
   }
@@ -80,96 +84,82 @@ function makeWasi(files, told) {
   }
 
   const calls = {
-    environ_sizes_get: (count, size) => (put32(count, 0), put32(size, 0), 0),
+    environ_sizes_get: (count, size) => put32(count, 0) + put32(size, 0),
     environ_get: () => 0,
-    clock_time_get: (id, precision, at) => (put64(at, Math.round(performance.now() * 1e6)), 0),
+    clock_time_get: (id, precision, at) => put64(at, Math.round(performance.now() * 1e6)),
     proc_exit: status => { throw new Error(`the program ended with ${status}`); },
 
-    fd_prestat_get: (fd, at) => (fd === root ? (put32(at, 0), put32(at + 4, 1), 0) : BADF),
+    fd_prestat_get: (fd, at) => (fd === root ? put32(at, 0) + put32(at + 4, 1) : BADF),
     fd_prestat_dir_name: (fd, at) => (bytes(at, 1).set([47]), 0),
     fd_fdstat_get(fd, at) {
-      if (fd > 2 && !open[fd]) return BADF;
+      const kind = kindAt(fd);
+      if (!kind) return BADF;
       bytes(at, 24).fill(0);
-      view().setUint8(at, fd < 3 ? CHARACTERS : kindOf(open[fd].name)?.type ?? REGULAR);
+      view().setUint8(at, kind.type);
       put64(at + 8, fd === 2 ? 0 : 0x1fffffffn);  // a terminal is what cannot seek
-      put64(at + 16, 0x1fffffffn);
-      return 0;
+      return put64(at + 16, 0x1fffffffn);
     },
     fd_fdstat_set_flags: () => 0,
     fd_sync: () => 0,
-    fd_filestat_get: (fd, at) =>
-      (fd > 2 && !open[fd] ? BADF : putStatus(at, fd < 3 ? { type: CHARACTERS, size: 0 } : kindOf(open[fd].name))),
-    path_filestat_get: (fd, flags, path, size, at) => putStatus(at, kindOf(nameAt(fd, path, size))),
+    fd_filestat_get: (fd, at) => putStatus(at, kindAt(fd), BADF),
+    path_filestat_get: (fd, flags, path, size, at) => putStatus(at, kindOf(nameAt(fd, path, size)), NOENT),
     path_open(fd, look, path, size, flags, rights, inherited, ways, at) {
       const name = nameAt(fd, path, size);
       if (files.has(name) && flags & CREATE && flags & EXCLUSIVE) return EXIST;
       if (!kindOf(name) && !(flags & CREATE)) return NOENT;
       if (flags & CREATE && (!files.has(name) || flags & TRUNCATE)) files.set(name, new Uint8Array());
-      put32(at, open.push({ name, at: 0 }) - 1);
-      return 0;
+      return put32(at, open.push({ name, at: 0 }) - 1);
     },
     path_create_directory: (fd, path, size) => (folders.add(nameAt(fd, path, size)), 0),
     fd_readdir(fd, at, size, cookie, used) {
       if (!open[fd]) return BADF;
-      let done = 0;
-      for (const [i, { name, type }] of namesIn(open[fd].name).entries()) {
-        if (i < Number(cookie)) continue;
+      const entries = namesIn(open[fd].name).slice(Number(cookie)).map(({ name, type }, i) => {
         const text = encoder.encode(name), entry = new Uint8Array(24 + text.length), head = new DataView(entry.buffer);
-        head.setBigUint64(0, BigInt(i + 1), true);
+        head.setBigUint64(0, cookie + BigInt(i + 1), true);
         head.setUint32(16, text.length, true);
         head.setUint8(20, type);
         entry.set(text, 24);
-        const part = entry.subarray(0, size - done);
-        bytes(at + done, part.length).set(part);
-        done += part.length;
-        if (part.length < entry.length) break;
-      }
-      put32(used, done);
-      return 0;
+        return entry;
+      });
+      const part = Uint8Array.from(entries.flatMap(entry => [...entry])).subarray(0, size);
+      bytes(at, part.length).set(part);
+      return put32(used, part.length);
     },
-    fd_pread(fd, at, count, from, done) {
-      if (!files.has(open[fd]?.name)) return BADF;
-      put32(done, read(open[fd].name, Number(from), at, count));
-      return 0;
-    },
-    fd_read(fd, at, count, done) {
-      if (fd > 2 && !files.has(open[fd]?.name)) return BADF;
-      const got = fd < 3 ? 0 : read(open[fd].name, open[fd].at, at, count);  // standard input is empty
-      if (fd > 2) open[fd].at += got;
-      put32(done, got);
-      return 0;
-    },
-    fd_seek(fd, offset, whence, at) {
-      const file = open[fd];
-      if (!files.has(file?.name)) return BADF;
+    fd_pread: ofFile(({ name }, at, count, from, done) => put32(done, read(name, Number(from), at, count))),
+    fd_read: ofFile((file, at, count, done) => {
+      const got = file.written ? 0 : read(file.name, file.at, at, count);  // standard input is empty
+      file.at += got;
+      return put32(done, got);
+    }, [0]),
+    fd_seek: ofFile((file, offset, whence, at) => {
       file.at = Number(offset) + [0, file.at, kindOf(file.name).size][whence];
-      put64(at, file.at);
-      return 0;
-    },
-    fd_write(fd, at, count, done) {
-      if (fd > 2 && !files.has(open[fd]?.name)) return BADF;
+      return put64(at, file.at);
+    }),
+    fd_write: ofFile((file, at, count, done) => {
       let all = 0;
-      for (const [from, size] of vectors(at, count)) {
-        if (fd < 3) texts[fd].push(bytes(from, size).slice());
-        else write(open[fd].name, open[fd].at + all, bytes(from, size));
-        all += size;
-        if (fd === 2) told(decoder.decode(texts[2].at(-1)));
+      for (const part of vectors(at, count)) {
+        if (file.written) file.written.push(part.slice());
+        else write(file.name, file.at + all, part);
+        if (file === open[2]) told(decoder.decode(part));
+        all += part.length;
       }
-      if (fd > 2) open[fd].at += all;
-      put32(done, all);
-      return 0;
-    },
+      file.at += all;
+      return put32(done, all);
+    }, [1, 2]),
     fd_close(fd) {
-      if (!open[fd]) return BADF;
+      if (fd < root || !open[fd]) return BADF;
       open[fd] = null;
       while (open.length > root + 1 && !open.at(-1)) open.pop();
       return 0;
     },
     path_rename(fd, path, size, toFd, to, length) {
       const name = nameAt(fd, path, size), now = nameAt(toFd, to, length);
-      if (!files.has(name)) return NOENT;
-      files.set(now, files.get(name));
-      if (name !== now) files.delete(name);
+      if (!kindOf(name)) return NOENT;
+      for (const old of [...files.keys(), ...folders].filter(one => one === name || one.startsWith(name + '/'))) {
+        if (files.has(old)) files.set(now + old.slice(name.length), files.get(old));
+        else folders.add(now + old.slice(name.length));
+        if (name !== now) files.delete(old) || folders.delete(old);
+      }
       return 0;
     },
     path_unlink_file: (fd, path, size) => (files.delete(nameAt(fd, path, size)) ? 0 : NOENT),
@@ -178,13 +168,11 @@ function makeWasi(files, told) {
   };
   const imports = { wasi_snapshot_preview1: new Proxy(calls, { get: (all, name) => all[name] ?? (() => NOSYS) }) };
   function output() {
-    const text = parts => {
-      const joined = new TextDecoder();
+    const [text, errors] = [1, 2].map(fd => {
+      const joined = new TextDecoder(), parts = open[fd].written.splice(0);
       return parts.map(part => joined.decode(part, { stream: true })).join('');
-    };
-    const all = { 1: text(texts[1]), 2: text(texts[2]).replace(/[^\n]*\r/g, '') };  // what a terminal would show last
-    texts = { 1: [], 2: [] };
-    return all;
+    });
+    return { output: text, error: errors.replace(/[^\n]*\r/g, '') };  // what a terminal would show last
   }
   return { imports, output, bind: given => { memory = given; } };
 }

@@ -18,9 +18,8 @@ function run({ files, wasi, exports }, words, given) {
   const at = exports.page_alloc(text.length);
   new Uint8Array(exports.memory.buffer, at, text.length).set(text);
   const status = exports.page_run(at, words.length + 1);
-  const { 1: output, 2: error } = wasi.output();
   const made = [...files].filter(([name, data]) => data !== given[name]).map(([name, data]) => [name, data.slice()]);
-  return { status, output, error, files: Object.fromEntries(made), memory: exports.memory.buffer.byteLength };
+  return { status, ...wasi.output(), files: Object.fromEntries(made), memory: exports.memory.buffer.byteLength };
 }
 
 onmessage = async ({ data }) => {

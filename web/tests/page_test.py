@@ -139,10 +139,25 @@ def test_plans_write_the_native_config(page):
         equal(shown, (target / "config.json").read_text(), name)
 
 
+def test_a_rope_is_chosen(page):
+    """The plan for one of several ropes is that of --rope, and a refusal is the command's."""
+    text, shown = (CONFIGS / "qwen2.5-omni-7b.json").read_text(), {}
+    for rope in ("0", "1", "2"):
+        page.go("longer?" + query(model=packed("c.json", text), context=262144, rope=rope))
+        assert page.js("return document.getElementById('rope').checkVisibility()"), "no choice of a rope"
+        target = folder / "plan" / f"rope{rope}"
+        status, _, error = native("extend", "c.json", "--length", "262144", "--rope", rope, "--output", str(target),
+                                  files={"c.json": text})
+        shown[rope] = page.js("return document.querySelector('#new-config, #longer-answer .failure').textContent")
+        wanted = (target / "config.json").read_text() if status == 0 else error.removeprefix("error: ")
+        equal(shown[rope].strip(), wanted.strip(), rope)
+    assert shown["0"] != shown["2"] and "[extend]" in shown["1"], shown
+
+
 def test_errors_by_position_are_native(page):
-    text = (CONFIGS / "llama-3.1-8b.json").read_text()
-    study = json.loads(native("accuracy", "c.json", "--json", files={"c.json": text})[1])
-    page.go("exact?model=llama-3.1-8b")
+    text = (CONFIGS / "gemma-3-27b.json").read_text()
+    study = json.loads(native("accuracy", "c.json", "--rope", "1", "--json", files={"c.json": text})[1])
+    page.go("exact?model=gemma-3-27b&rope=1")
     shown = rows_of(page, "#exact-answer table")
     equal(len(shown), len(study["decades"]))
     for i, row in enumerate(shown):
@@ -248,6 +263,23 @@ def test_files_and_words(page):
     statuses = [page.rotary(["inspect", "c.json"], given)["status"] for given in ({"c.json": text}, {})]
     equal(statuses, [0, 1], "files of an earlier command")
     equal(page.rotary(["explain", "turn"])["output"], (ROOT / "docs/explain/01-turn.md").read_text())
+
+
+def test_a_folder_is_converted(page):
+    """Folders are read, made and renamed."""
+    config = {"model_type": "llama", "hidden_size": 32, "num_attention_heads": 4, "num_hidden_layers": 1}
+    names = [f"model.layers.0.self_attn.{name}_proj.weight" for name in "qk"]
+    header = json.dumps({name: {"dtype": "F32", "shape": [32, 32], "data_offsets": [i * 4096, i * 4096 + 4096]}
+                         for i, name in enumerate(names)}).encode()
+    weights = struct.pack("<Q", len(header)) + header + 2 * some_vectors(8, 4, 32)[128:]
+    files = {"llama/config.json": json.dumps(config), "llama/model.safetensors": weights, "llama/a.txt": "kept"}
+    words = ["convert", "llama", "--to", "interleaved", "--output", "out", "--json"]
+    status, output, _ = native(*words, files=files)
+    answer = page.rotary(words, files)
+    equal((answer["status"], answer["output"]), (status, output))
+    made = {f"out/{path.name}": path.read_bytes() for path in (folder / "out").iterdir()}
+    equal({name: bytes(data) for name, data in answer["files"].items()}, made)
+    assert status == 0 and len(made) == 3, output
 
 
 def test_command_line(page):
