@@ -32,14 +32,10 @@ if(ROTARY_SANITIZE)
   add_link_options(-fsanitize=${ROTARY_SANITIZE})
 endif()
 
-# rotary_unity(TARGET [COUNT]): up to twelve of its sources, or COUNT, are compiled as one, in at most 1 GB. It halves
-# the time, but hides that a file lacks an include: the stage clang of scripts/test.sh, which has the core, and the
-# preset dev build without it.
+# rotary_unity(TARGET): up to twelve of its sources are compiled as one, in 0.8 GB. It halves the time, but hides that a
+# file lacks an include: the stage clang of scripts/test.sh, which has the core, and the preset dev build without it.
 function(rotary_unity target)
   set_target_properties(${target} PROPERTIES UNITY_BUILD ${ROTARY_FAST_BUILD})
-  if(ARGC EQUAL 2)
-    set_target_properties(${target} PROPERTIES UNITY_BUILD_BATCH_SIZE ${ARGV1})
-  endif()
   if(ROTARY_FAST_BUILD AND NOT MSVC)  # a constant of one file is no shadow over another's
     target_compile_options(${target} PRIVATE -Wno-error=shadow)
   endif()
