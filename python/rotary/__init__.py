@@ -3,7 +3,6 @@
     import rotary
     rope = rotary.RotaryEmbedding("Llama-3.1-8B/", layout="bhtd")     # torch: a module without buffers
     q, k = rope(q, k, offset=cache_length)
-
     table = rotary.Table(rotary.config("Llama-3.1-8B/"), range(2048))  # exact cos and sin, one for all layers
     q, k = rotary.rotate_qk(q, k, table, layout="bthd")                # numpy, torch or JAX in, the same kind out
 

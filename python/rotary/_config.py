@@ -242,15 +242,9 @@ def config(source: Source, *, pairing: Pairing | None = None, weights: str | os.
 
 
 def use_models(path: str | os.PathLike[str] | None = None) -> str:
-    """Read models by a newer sheet, or with rows of one's own (docs/models.md), from now on.
+    """Read models by a newer sheet, or with rows of one's own (docs/models.md), and return its version, "2026.11.2".
 
-    After an error the earlier sheet stays in use.
-
-    Args:
-        path: the file. None: the package's sheet, or the one that the environment's ROTARY_MODELS names.
-
-    Returns:
-        The version of the data: "2026.11.2". Raises rotary.Error: FILE, JSON, FORMAT.
+    None: the package's sheet, or that of ROTARY_MODELS. Raises rotary.Error, FILE, JSON, FORMAT; the earlier one stays.
     """
     version: str = _core._use_models(None if path is None else os.fspath(path))
     return version

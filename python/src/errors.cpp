@@ -11,9 +11,8 @@ namespace {
 PyObject* the_error = nullptr;
 
 constexpr const char* error_doc =
-    "What is wrong, in one sentence: \"[operation] rule but got value\".\n\n"
-    "Attributes:\n"
-    "    code: one word that keeps its meaning, as \"SHAPE\" or \"CONFIG_KEY\" (docs/errors.md lists them).";
+    "What is wrong, in one sentence, \"[operation] rule but got value\", and in a word that keeps its meaning, code:\n"
+    "\"SHAPE\", \"CONFIG_KEY\" (docs/errors.md lists them).";
 
 // Sets rotary.Error with its code.
 void set_error(Code code, std::string_view sentence) {
