@@ -58,8 +58,8 @@ std::vector<float> floats_of(const Tensor& tensor) {
 std::filesystem::path find_demo_data(const std::filesystem::path& wanted) {
   if (!wanted.empty()) return wanted;
   std::error_code ignored;
-  for (const std::filesystem::path& folder : {program_path().parent_path() / "../share/rotary/demo",
-                                              files::path_of(demo_in_source), files::path_of(demo_installed)}) {
+  for (const std::filesystem::path& folder :
+       {data_beside("demo"), files::path_of(demo_in_source), files::path_of(demo_installed)}) {
     if (std::filesystem::exists(folder / "config.json", ignored)) return folder.lexically_normal();
   }
   fail(Code::FILE, "demo", "the bundled data must lie beside the program or in ", demo_in_source,

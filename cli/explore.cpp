@@ -32,9 +32,8 @@ struct ExploreOptions {
 // The page given, else the one beside the program, else the installed one. Throws FILE.
 std::filesystem::path find_page(const std::filesystem::path& given) {
   if (!given.empty()) return given;
-  const std::filesystem::path installed = files::path_of(page_installed);
   std::error_code ignored;
-  for (const std::filesystem::path& page : {program_path().parent_path() / "../share/rotary/rotary.html", installed}) {
+  for (const std::filesystem::path& page : {data_beside("rotary.html"), files::path_of(page_installed)}) {
     if (std::filesystem::exists(page, ignored)) return page;
   }
   fail(Code::FILE, "explore", "the page must be installed as ", page_installed,
@@ -51,7 +50,8 @@ std::string name_of(const std::string& config) {
   return name.empty() || name == "." ? "config" : name;
 }
 
-// The models as the page has its own: a list of name, source and text, without its brackets. No "<" ends the script.
+// The models in the form of the page's own, a list of name, source and text, without its brackets. A "<" is escaped, as
+// it could end the script.
 std::string models_text(const std::vector<std::string>& configs) {
   std::string all;
   std::vector<std::string> names;

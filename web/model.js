@@ -14,7 +14,7 @@ async function showModel() {
   }
 }
 
-// What the program reads from one or two models.
+// The program's reading of one or two models, as elements.
 async function readParts(models) {
   const names = models.map(({ name }, i) => (i === 1 && name === models[0].name ? 'beside/' + name : name));
   const files = Object.fromEntries(models.map(({ data }, i) => [names[i], data]));

@@ -25,7 +25,7 @@ async function unpack(value) {
     throw new Error(`the text of ${ownName(value)} is broken in this link`);
   }
 }
-// What the page calls a model that is not built in.
+// The page's name of a model that is not built in.
 const ownName = value => value.replace(/^=|\/.*|^file:/g, '');
 
 // {name, data, text, source} of a value of state.model; text is null of a file that is no text (a GGUF).
@@ -78,8 +78,8 @@ function showModelSelects() {
   }
 }
 
-// The rope of the chosen model that a panel is about, for a model of several: `inspect`'s, and the words that name it,
-// none of which leave the choice to the command.
+// The rope of the chosen model that a panel is about, as `inspect` has it, and the words that name it. Without words
+// the command chooses.
 async function ropeChosen() {
   const { word, files } = await chosenModel(), { ropes } = await ask(['inspect', word], files);
   byId('rope-bar').hidden = ropes.length < 2;

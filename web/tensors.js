@@ -1,4 +1,4 @@
-// Tensor files: what commands read and write.
+// Tensor files, which commands read and write.
 
 // {name: {dtype, shape, bytes}} of a safetensors file.
 function tensorsOf(file) {

@@ -3,7 +3,7 @@
 
 addPanel('turns', showTurns);
 
-// The files that `apply` reads and writes; and that a rope of images takes one position too.
+// The words of `apply` on its files, and the word with which a rope of images takes one position.
 const ofTensors = ['--layout', 'thd', '--input', 'x.npy', '--output', 'y.npy'];
 const allAxes = '--same-position-on-every-axis';
 
@@ -150,7 +150,7 @@ function distanceSteps(reach) {
   });
 }
 
-// The range and the mean of the values of each step: what bands and lines are drawn of.
+// The range and the mean of the values of each step, for bands and lines.
 function bySteps(steps, values) {
   let at = 0;
   const parts = steps.map(step => values.slice(at, at += step.length));

@@ -1,4 +1,4 @@
-// What the panels share: elements, numbers, tables, files, the state in the address.
+// The panels share these: elements, numbers, tables, files, the state in the address.
 
 const byId = id => document.getElementById(id);
 
@@ -58,7 +58,7 @@ function pairsTable(columns) {
     [String(pair), ...columns.map(({ values, text = whole }) => text(values[pair]))]);
   return folded('The pairs as a table', table('The pairs', heads, rows, numeric));
 }
-// What scrolls by itself, also with the keyboard.
+// The attributes of a part that scrolls by itself, also with the keyboard.
 const focused = label => ({ role: 'group', 'aria-label': label, tabindex: 0 });
 const scrolling = (label, child) => element('div', { class: 'scrolling', ...focused(label) }, child);
 const folded = (title, child) => element('details', {}, element('summary', {}, title), scrolling(title, child));
@@ -98,7 +98,7 @@ function newest(work) {
 
 // ---- the state in the address: #panel?key=value ----
 
-const state = {};  // of strings
+const state = {};  // each value is a string
 const defaults = {};
 
 function readAddress() {

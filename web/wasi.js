@@ -10,7 +10,7 @@ function makeWasi(files, told) {
   const reader = typeof FileReaderSync === 'undefined' ? null : new FileReaderSync();
   const encoder = new TextEncoder(), decoder = new TextDecoder();
   const root = 3;
-  const open = [{ written: [] }, { written: [] }, { written: [] }, { name: '' }];  // of a file {name, at}
+  const open = [{ written: [] }, { written: [] }, { written: [] }, { name: '' }];  // a file is {name, at}
   const folders = new Set(['']), inodes = [];  // inodes: the names that were asked about
   let memory;
 
@@ -31,7 +31,7 @@ function makeWasi(files, told) {
     }
     return steps.join('/');
   }
-  // What a name, or an open file, is, and its size; null where it is nothing.
+  // The kind of a name, {name, type, size}; null if neither a file nor a folder has it.
   function kindOf(name) {
     if (files.has(name)) return { name, type: REGULAR, size: files.get(name).size ?? files.get(name).length };
     const is = folders.has(name) || [...files.keys()].some(key => key.startsWith(name + '/'));
@@ -46,7 +46,7 @@ function makeWasi(files, told) {
     view().setUint8(at + 16, kind.type);
     return put64(at + 32, kind.size);
   }
-  // A call that takes a regular file, or of the streams those that it is for.
+  // A call on a regular file, or on one of the streams in the list.
   const ofFile = (call, streams = []) => (fd, ...words) =>
     (streams.includes(fd) || files.has(open[fd]?.name) ? call(open[fd], ...words) : BADF);
 

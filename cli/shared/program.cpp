@@ -121,7 +121,7 @@ class Run {
 
 int run_program(const Program& program, int argc, char** argv) {
   prepare_streams();
-  set_models_beside(program_path().parent_path() / "../share/rotary/models.json");
+  set_models_beside(data_beside("models.json"));
   std::ios::sync_with_stdio(false);
 #ifdef SIGXFSZ
   std::signal(SIGXFSZ, SIG_IGN);  // a file size limit is an error of write(), with a sentence, like a full disk

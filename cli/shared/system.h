@@ -32,5 +32,9 @@ inline std::optional<std::size_t> columns_asked() {
 
 // The path of the running program; empty if the system does not give it.
 std::filesystem::path program_path();
+// The place of an installed file or folder of data beside the program.
+inline std::filesystem::path data_beside(const char* name) {
+  return program_path().parent_path() / "../share/rotary" / name;
+}
 
 }  // namespace rotary::cli

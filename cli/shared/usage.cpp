@@ -96,7 +96,7 @@ std::string no_command(const CommandDescription& program, const std::string& wor
   Words names = {"help", "version"};
   for (const auto& [title, commands] : program.groups)
     for (const auto& [name, summary] : commands) names.push_back(name);
-  if (std::ranges::count(names, word) > 0)  // of a page
+  if (std::ranges::count(names, word) > 0)  // the explorer leaves some out
     return "the command '" + word + "' is not in this build: the installed program has it";
   const std::string meant = nearest(word, names);
   return meant.empty() ? sentence : sentence + ": did you mean " + meant + "?";

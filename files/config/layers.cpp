@@ -90,7 +90,8 @@ std::vector<std::string> default_types(const Part& part, std::size_t layers) {
   return types;
 }
 
-// A list of flags, one for each layer, the types for 1 and for other numbers, and whether it may not be longer.
+// A list of flags, one for each layer: its key, and the types for 1 and for other numbers. exact: a longer list is
+// refused.
 struct FlagList {
   const char *key, *one, *other;
   bool exact;

@@ -18,8 +18,8 @@ namespace {
 
 constexpr std::int64_t max_frequencies = 65536;
 
-// The values of a tensor; throws if one is not finite. what: the tensor's name in error sentences. shapes: what
-// it must be or have, of at most that many axes.
+// The values of a tensor; throws if one is not finite. what: the tensor's name in error sentences. shapes: the
+// rule of its shape in them. axes: the most axes that it may have.
 std::vector<double> values_of(const char* operation, const std::string& what, const Tensor& tensor,
                               const std::string& shapes = "have one axis, [pairs],", std::size_t axes = 1) {
   const auto fail = [&](Code code, const std::string& rule, const auto&... value) {

@@ -22,6 +22,7 @@ constexpr int every_fourth = 4;
 struct GgufPart : Part {
   const Gguf& gguf;
   GgufArchitecture arch = {};
+  bool compresses() const { return arch.quirk == GgufQuirk::compressed; }
   // Says how to get a tensor that may be in another part; "" if the file is whole.
   std::string if_split() const {
     const bool split = gguf.metadata().value("split.count", Json(0)) > 1;
@@ -54,10 +55,9 @@ class GgufScaling {
     part_.derived("attention_factor", "1 for default");
     if (plain) {
       const bool scaled = factor_ != 1 || part_.gguf.find("rope_freqs.weight") != nullptr;
-      const bool compresses = part_.arch.quirk == GgufQuirk::compressed;
       if (scaled)
-        part_.note(NoteKind::scaling, "the layers ", compresses ? "that compress no keys" : "with a sliding window",
-                   " have no scaling");
+        part_.note(NoteKind::scaling, "the layers ",
+                   part_.compresses() ? "that compress no keys" : "with a sliding window", " have no scaling");
     } else if (part_.gguf.find("rope_factors_long.weight") != nullptr ||
                part_.gguf.find("rope_factors_short.weight") != nullptr) {
       set_long();
@@ -128,8 +128,8 @@ class GgufScaling {
     if (factor && !given && *factor > 1)
       part_.note(NoteKind::read_as, "rope.scaling.type is not given: linear, as llama.cpp reads it");
     factor_ = type_ == "none" || factor.value_or(0) == 0 ? 1 : *factor;
-    const bool compresses = part_.arch.quirk == GgufQuirk::compressed;  // its graph takes no factor from the file
-    attention_ = compresses ? 1 : keys_.number("rope.scaling.attn_factor").value_or(1);
+    // The graph of DeepSeek-V4 takes no factor from the file.
+    attention_ = part_.compresses() ? 1 : keys_.number("rope.scaling.attn_factor").value_or(1);
     if (!(attention_ > 0)) keys_.refuse("rope.scaling.attn_factor", "must be above 0");
     trained_ = keys_.integer("rope.scaling.original_context_length", 1, max_length).value_or(0);
     if (trained_ == 0 && context_ > 0 && (type_ == "yarn" || type_ == "longrope")) {
@@ -257,7 +257,7 @@ class GgufScaling {
                  detail::significant(used_.softmax_factor, 7), ", which is no part of the rope");
     }
     part_.note(NoteKind::scaling, "yarn as ggml has it: the correction range is rounded outward (truncate)");
-    if (part_.arch.quirk == GgufQuirk::compressed) {
+    if (part_.compresses()) {
       scaling.attention_factor = 1;
       part_.note(NoteKind::scaling, "yarn without an attention factor, as llama.cpp turns ", part_.name());
     }
@@ -322,7 +322,7 @@ class GgufReader {
     ModelPart& added = part_.add_to_model(static_cast<int>(layers_.size()));
     added.context = keys_.integer("context_length", 0, max_length).value_or(0);
     added.model_type.clear();
-    added.turns_back = compresses();
+    added.turns_back = part_.compresses();
     context_ = added.context;
     for (auto layer = layers_.begin(); layer != layers_.end(); ++layer) {
       if (layer->has_rope && std::find(layers_.begin(), layer, *layer) == layer) add_rope(*layer);
@@ -346,8 +346,6 @@ class GgufReader {
     const bool nothing = keys_.integer("rope.dimension_count", 0, max_dim) == 0;
     return nothing ? keys_.path_of("rope.dimension_count") + " is 0: nothing turns" : "";
   }
-
-  bool compresses() const { return arch_.quirk == GgufQuirk::compressed; }
 
   std::optional<int> whole(const char* key, int least, int most) const {
     return read_whole(part_, {nullptr, key, most, least});
@@ -393,7 +391,7 @@ class GgufReader {
 
   // Whether the layers with a sliding window have no scaling, and whether their rope differs from the others' at all.
   bool windows_are_plain() const {
-    return arch_.quirk == GgufQuirk::window_plain || arch_.quirk == GgufQuirk::window_after || compresses();
+    return arch_.quirk == GgufQuirk::window_plain || arch_.quirk == GgufQuirk::window_after || part_.compresses();
   }
   bool windows_turn_otherwise() const {
     return windows_are_plain() || keys_.has("rope.freq_base_swa") || keys_.has("rope.dimension_count_swa");
@@ -412,12 +410,12 @@ class GgufReader {
     return truths;
   }
 
-  // Which layers have a sliding window; all false if that does not matter to the rope. DeepSeek-V4: nothing else, as
-  // keys are compressed where it has more.
+  // Which layers have a sliding window; all false if that does not matter to the rope. In DeepSeek-V4 these are the
+  // layers that compress no keys.
   std::vector<bool> window_layers(int count) {
     std::vector<bool> windows(static_cast<std::size_t>(count), false);
     const bool chooses = arch_.quirk == GgufQuirk::window_only || arch_.quirk == GgufQuirk::window_or_dense;
-    if (compresses()) {
+    if (part_.compresses()) {
       keys_.mark("attention.compress_rope_freq_base");
       constexpr const char* key = "attention.compress_ratios";
       const auto ratios = flags(key, count);
@@ -521,7 +519,7 @@ class GgufReader {
   void record_layers() {
     const bool all = std::all_of(layers_.begin(), layers_.end(), [&](const GgufLayer& l) { return l == layers_[0]; });
     part_.record("layers", "block_count");
-    const char* pattern = compresses() ? "attention.compress_ratios" : "attention.sliding_window_pattern";
+    const char* pattern = part_.compresses() ? "attention.compress_ratios" : "attention.sliding_window_pattern";
     if (!all) part_.record_or_default("layers", pattern);
     part_.record("heads", "attention.head_count");
     part_.record("kv_heads", word_for(part_, "attention.head_count_kv attention.head_count"));
@@ -560,16 +558,16 @@ class GgufReader {
       if (keys_.has(which)) keys_.refuse(which, rule);
       fail(Code::CONFIG_VALUE, "read_config", "the elements that turn ", rule, " but are ", rope.rotary_dim);
     }
-    if (arch_.quirk == GgufQuirk::mla || compresses()) {
+    if (arch_.quirk == GgufQuirk::mla || part_.compresses()) {
       used.first = rope.head_dim - rope.rotary_dim;
       if (used.first != 0) part_.derived("first", "head_dim - rotary_dim");
       part_.note(NoteKind::model, "the rotated block is the last of the head",
-                 (compresses() ? "" : ": multi-head latent attention"));
+                 (part_.compresses() ? "" : ": multi-head latent attention"));
     }
   }
 
   void set_base(const GgufLayer& layer, Rope& rope) {
-    const bool own = layer.window && keys_.has("rope.freq_base_swa"), compressed = compresses() && !layer.window;
+    const bool own = layer.window && keys_.has("rope.freq_base_swa"), compressed = part_.compresses() && !layer.window;
     const char* key = compressed ? "attention.compress_rope_freq_base" : own ? "rope.freq_base_swa" : "rope.freq_base";
     for (const char* other : {"rope.freq_base", "rope.freq_base_swa"}) keys_.mark(other);
     const auto given = keys_.number(key);

@@ -244,7 +244,8 @@ def config(source: Source, *, pairing: Pairing | None = None, weights: str | os.
 def use_models(path: str | os.PathLike[str] | None = None) -> str:
     """Read models by a newer sheet, or with rows of one's own (docs/models.md), and return its version, "2026.11.2".
 
-    None: the package's sheet, or that of ROTARY_MODELS. Raises rotary.Error, FILE, JSON, FORMAT; the earlier one stays.
+    Without a path it is the package's sheet, or the one in ROTARY_MODELS. After a rotary.Error (FILE, JSON, FORMAT) the
+    earlier sheet stays in use.
     """
     version: str = _core._use_models(None if path is None else os.fspath(path))
     return version

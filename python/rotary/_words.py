@@ -46,6 +46,7 @@ def check_layout(operation: str, layout: Any) -> Any:
     if isinstance(layout, str):
         word = layout.replace("s", "t")
         letters = word[:-1]
+        # Counts, since torch 2.4 does not trace a set.
         is_once = letters.count("b") < 2 and letters.count("t") < 2 and letters.count("h") < 2
         if letters and is_once and word[-1] == "d" and not letters.strip("bth"):
             return word

@@ -189,7 +189,7 @@ ROTARY_API ModelData model_data();
 ROTARY_API void use_models(const std::filesystem::path& file);
 ROTARY_API void use_own_models();  // ends the use of that file
 // For a program or a package that carries the sheet as a file: where the file exists, it is read in place of the one
-// built in. To be called before the first reading.
+// built in. Call it before the first reading.
 ROTARY_API void set_models_beside(const std::filesystem::path& file);
 
 // ---- queries multiplied by their position --------------------------------------------------------
