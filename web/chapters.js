@@ -2,12 +2,13 @@
 
 // The state of the figure that a chapter speaks about, beside the first one's.
 const firstFigure = { of: 'plain', base: '10000', dim: '2', pairing: 'interleaved', key: '0', distance: '1', pair: '0',
-  a: '3', b: '1', vectors: 'typed', q: '3 1', k: '3 1', reach: '64', wrong: '' };
+  a: '3', b: '1', vectors: 'typed', q: '3 1', k: '3 1', reach: '64', wrong: '', picture: 'distance', below: '0',
+  right: '1' };
 const figures = {
   1: {},
   2: { k: '2 2', key: '2', distance: '3' },
   3: { dim: '4', q: '1 0 1 0', k: '1 0 1 0', distance: '44', a: '1', b: '0' },
-  4: { dim: '8', vectors: 'equal', distance: '10' },
+  4: { dim: '8', vectors: 'equal', distance: '10', picture: 'table' },
   5: { dim: '4', q: '1 2 3 4', k: '1 2 3 4', distance: '2', a: '1', b: '2' },
   6: { k: '2 2', key: '2', distance: '3' },
   7: { dim: '4', q: '1 2 3 4', k: '4 1 3 2', key: '4', distance: '3', wrong: 'pairing' },
@@ -16,7 +17,7 @@ const figures = {
   10: { dim: '128', vectors: 'random', key: '100', distance: '3', wrong: 'offset' },
   11: { model: 'llama-3.1-8b', of: '0', vectors: 'equal', distance: '16384', reach: '131072', wrong: 'scaling' },
   12: { dim: '128', vectors: 'equal', key: '1000000', reach: '64', wrong: 'angles' },
-  13: { model: 'qwen2-vl-7b', of: '0', vectors: 'equal', reach: '512' },
+  13: { model: 'qwen2-vl-7b', of: '1', vectors: 'equal', picture: 'patches' },
   14: { model: 'deepseek-v3', of: '0', vectors: 'equal', reach: '4096' },
   15: { model: 'llama-3.1-8b', of: '0', vectors: 'equal', distance: '8192', reach: '131072' },
 };

@@ -1,28 +1,27 @@
-// Charts in SVG, as wide as their place: lines over linear or logarithmic axes, and their keys.
+// Charts in SVG, as wide as their place: lines, or a map of cells, over linear or logarithmic axes, and their keys.
 
-const chartHeight = 280;
 const margin = { left: 74, right: 14, top: 12, bottom: 40 };
 
-// A function from values to pixels, with its ticks. Empty values give the range 0 to 1.
-function axis(values, from, to, log) {
+// A function from values to pixels, with its ticks, each with `room` pixels. Empty values give the range 0 to 1.
+function axis(values, from, to, { log, whole }, room) {
   const finite = values.filter(value => Number.isFinite(value) && (!log || value > 0));
   const position = log ? Math.log10 : value => value;
   if (finite.length === 0) finite.push(...(log ? [1, 10] : [0, 1]));
   let low = Math.min(...finite), high = Math.max(...finite);
   if (low === high) [low, high] = log ? [low / 2, high * 2] : [low - 0.5, high + 0.5];
-  const begin = position(low), end = position(high);
+  const begin = position(low), end = position(high), parts = Math.min(6, Math.abs(to - from) / room);
   const at = value => from + (position(value) - begin) / (end - begin) * (to - from);
-  return { at, ticks: log ? decades(begin, end) : steps(low, high) };
+  return { at, ticks: log ? decades(begin, end, parts) : steps(low, high, parts, whole ? 1 : 0) };
 }
 
-function decades(begin, end) {
-  const every = Math.max(1, Math.ceil((end - begin) / 7)), ticks = [];
+function decades(begin, end, parts) {
+  const every = Math.max(1, Math.ceil((end - begin) / parts)), ticks = [];
   for (let power = Math.ceil(begin - 1e-9); power <= end + 1e-9; power += every) ticks.push(10 ** power);
-  return ticks.length >= 2 ? ticks : steps(10 ** begin, 10 ** end).filter(tick => tick > 0);
+  return ticks.length >= 2 ? ticks : steps(10 ** begin, 10 ** end, parts, 0).filter(tick => tick > 0);
 }
 
-function steps(low, high) {
-  const rough = (high - low) / 6, power = 10 ** Math.floor(Math.log10(rough));
+function steps(low, high, parts, least) {
+  const rough = Math.max((high - low) / parts, least), power = 10 ** Math.floor(Math.log10(rough));
   const step = power * [1, 2, 5, 10].find(factor => factor * power >= rough), ticks = [];
   for (let i = Math.ceil(low / step - 1e-9); i * step <= high + step * 1e-9; ++i) ticks.push(i * step);
   return ticks;
@@ -34,18 +33,19 @@ function tickText(value) {
   return grouped(Number(value.toPrecision(6)));
 }
 
-// A chart as wide as the answer of the panel that is shown. label describes it in words.
+// A chart as wide as the answer of the panel that is shown. label describes it in words; x and y: {label, log, whole}.
 //   lines: [{name, x, y, series, dashed, points}], series is a number for the colour, points draws marks in place of a
 //     line, each of its own shape: kinds of [0 (full), 1 (half), 2 (hollow)]
-//   bands: [{x, low, high, series}]; marks: [{y | x, name, series}], lines through the whole chart
-function lineChart({ label, x, y, lines, bands = [], marks = [] }) {
-  const width = byId(state.panel + '-answer').clientWidth, { left, top } = margin;
-  const right = width - margin.right, bottom = chartHeight - margin.bottom;
-  const across = axis([...lines, ...marks].flatMap(one => one.x ?? []), left, right, x.log);
-  const heights = [...lines, ...marks].flatMap(one => one.y ?? []);
-  const up = axis([...heights, ...bands.flatMap(({ low, high }) => [...low, ...high])], bottom, top, y.log);
-  const svg = drawn('svg', { viewBox: `0 0 ${width} ${chartHeight}`, width, height: chartHeight, role: 'img',
-    'aria-label': label });
+//   bands: [{x, low, high, series}]; marks: [{y | x, name, series}], lines through the whole chart, some with a name
+//   map: {x, y, cells, square}, a canvas from x[0] to x[1] and, downwards, from y[0] to y[1] (cellsOf)
+function drawChart({ label, x, y, lines = [], bands = [], marks = [], map }) {
+  const room = byId(state.panel + '-answer').clientWidth, width = map?.square ? Math.min(room, 420) : room;
+  const { left, top } = margin, right = width - margin.right, bottom = map?.square ? top + right - left : 240;
+  const parts = [...lines, ...marks, ...(map ? [map] : [])], height = bottom + margin.bottom;
+  const across = axis(parts.flatMap(one => one.x ?? []), left, right, x, 60);
+  const up = axis([...parts.flatMap(one => one.y ?? []), ...bands.flatMap(({ low, high }) => [...low, ...high])],
+    map ? top : bottom, map ? bottom : top, y, 32);
+  const svg = drawn('svg', { viewBox: `0 0 ${width} ${height}`, width, height, role: 'img', 'aria-label': label });
   const text = (at, anchor, said) => svg.append(drawn('text', { ...at, 'text-anchor': anchor }, said));
   const path = (kind, d, more) => svg.append(drawn('path', { class: kind, d, ...more }));
   const upright = value => `M${across.at(value)} ${top}V${bottom}`;
@@ -59,8 +59,10 @@ function lineChart({ label, x, y, lines, bands = [], marks = [] }) {
     path('grid', level(tick));
     text({ x: left - 6, y: up.at(tick) + 4 }, 'end', tickText(tick));
   }
-  text({ x: (left + right) / 2, y: chartHeight - 6 }, 'middle', x.label);
+  text({ x: (left + right) / 2, y: height - 6 }, 'middle', x.label);
   text({ transform: `translate(12 ${(bottom + top) / 2}) rotate(-90)` }, 'middle', y.label);
+  const place = { x: left, y: top, width: right - left, height: bottom - top };
+  if (map) svg.append(drawn('foreignObject', place, map.cells));
   for (const { x, low, high, series } of bands) {
     const edge = values => x.map((at, i) => point(at, values[i]));
     path(`band series-${series}`, 'M' + [...edge(high), ...edge(low).reverse()].join('L') + 'Z');
@@ -81,8 +83,19 @@ function lineChart({ label, x, y, lines, bands = [], marks = [] }) {
   return svg;
 }
 
+// A canvas with a cell for each value, in rows: blue above 0, orange below, and the stronger, the farther from it.
+function cellsOf(columns, values) {
+  const canvas = element('canvas', { class: 'cells', width: columns, height: values.length / columns });
+  const context = canvas.getContext('2d'), image = context.createImageData(canvas.width, canvas.height);
+  const most = values.reduce((one, value) => Math.max(one, Math.abs(value)), 0) || 1;
+  values.forEach((value, i) =>
+    image.data.set([...(value < 0 ? [214, 100, 20] : [40, 125, 205]), 255 * Math.abs(value) / most], 4 * i));
+  context.putImageData(image, 0, 0);
+  return canvas;
+}
+
 // A chart with its title and its keys: [{name, series, dashed, kind}].
-const picture = (title, chart, keys = chart.lines) => figure(title, lineChart(chart), legend(keys));
+const picture = (title, chart, keys = chart.lines) => figure(title, drawChart(chart), legend(keys));
 
 function legend(keys) {
   const sample = ({ series, dashed, kind }) => (kind === undefined

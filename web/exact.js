@@ -1,16 +1,10 @@
 // Panel 5, how exact: the errors of the common ways to compute cos and sin, by the size of the position.
 
 addPanel('exact', showExact, 'measuring: some seconds');
-const studies = new Map();  // words of a command and the model: the promise of an answer, since it takes seconds
 
 async function showExact() {
-  const { word, files } = await chosenModel(), words = ['accuracy', word, ...(await ropeChosen()).words];
-  const key = [state.model, ...words].join(' ');
-  if (!studies.has(key)) studies.set(key, ask(words, files));
-  const { rope, decades, ways, advice, sampling } = await studies.get(key).catch(error => {
-    studies.delete(key);
-    throw error;
-  });
+  const { word, files } = await chosenModel(), { words } = await ropeChosen();
+  const { rope, decades, ways, advice, sampling } = await askOnce(['accuracy', word, ...words], files);
   const lines = ways.map(({ way, cos_sin: y }, series) =>
     ({ name: way, series, dashed: series % 2 === 1, x: decades.map(decade => decade.last), y }));
   const heads = ['positions', ...ways.map(({ way }) => way)];

@@ -43,7 +43,7 @@ function longerParts(plan, chosen, text) {
     ...plan.warnings.map(warning => quiet(warning)),
     picture('The stretch of each pair: scaled / unscaled wavelength', {
       label: `How far each method stretches each of ${chosen.stretch.length} pairs`,
-      x: { label: 'pair' }, y: { label: 'stretch', log: true }, lines }),
+      x: { label: 'pair', whole: true }, y: { label: 'stretch', log: true }, lines }),
     scrolling('methods', methodsTable(methods)),
     element('h3', {}, `config.json, scaling ${methodName(chosen.method)}`),
     ...chosen.warnings.map(warning => quiet(warning)),

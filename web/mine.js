@@ -25,7 +25,7 @@ function takeTensors(files) {
 
 // q in the shape of the model, rotated with one mistake: without its scaling, else with another base.
 async function exampleFiles() {
-  const { word, files } = await chosenModel(), { ropes: [rope] } = await ask(['inspect', word], files);
+  const { word, files } = await chosenModel(), { ropes: [rope] } = await askOnce(['inspect', word], files);
   if (!rope) throw new Error(`${word} has no rope`);
   const shape = [64, rope.kv_heads, rope.head_dim];
   const before = npyOf(drawnNumbers(shape[0] * shape[1] * shape[2]), shape);
@@ -133,24 +133,22 @@ function wrongPicture(shape, expected, found, { tensor, layout, tolerance }) {
   const { b = 1, t = 1, h = 1, d } = each(i => shape[i]);
   const { b: ofBatch = 0, t: ofToken = 0, h: ofHead = 0 } =
     each(i => shape.slice(i + 1).reduce((product, size) => product * size, 1));
-  const values = Float64Array.from({ length: b * t * h }, (_, i) => {
+  const step = Math.ceil(b * t / 2000), columns = Math.ceil(b * t / step);  // tokens in a column of the picture
+  const worst = new Float64Array(columns * h);
+  let off = 0;
+  for (let i = 0; i < b * t * h; ++i) {
     const token = Math.floor(i / h), begin = Math.floor(token / t) * ofBatch + token % t * ofToken + i % h * ofHead;
+    const cell = i % h * columns + Math.floor(token / step);
     let most = 0;
     for (let j = begin; j < begin + d; ++j) most = Math.max(most, Math.abs(expected[j] - found[j]));
-    return most;
-  });
-  const canvas = element('canvas', { class: 'wrong-map', width: b * t, height: h, role: 'img' });
-  const context = canvas.getContext('2d'), image = context.createImageData(b * t, h);
-  const most = values.reduce((one, other) => Math.max(one, other), 0);
-  values.forEach((value, i) => {
-    const strength = value > tolerance ? 60 + Math.round(195 * value / most) : 0;
-    image.data.set([194, 74, 0, strength], 4 * (i % h * b * t + Math.floor(i / h)));
-  });
-  context.putImageData(image, 0, 0);
-  canvas.style.height = `${Math.min(22 * h, 320)}px`;
-  const off = values.filter(value => value > tolerance).length;
-  const said = `${off} of ${values.length} heads of tokens of ${tensor || 'the tensor'} differ by more than ` +
-    `${rounded(tolerance)}, by up to ${rounded(most)}. Tokens to the right, heads downwards; the stronger, the worse.`;
-  canvas.setAttribute('aria-label', said);
-  return [element('h3', {}, 'Where it differs'), figure(said, canvas)];
+    worst[cell] = Math.max(worst[cell], most);
+    off += most > tolerance;
+  }
+  const most = Math.max(...worst);
+  const label = `${off} of ${b * t * h} heads of tokens of ${tensor || 'the tensor'} differ by more than ` +
+    `${rounded(tolerance)}, by up to ${rounded(most)}; the stronger, the worse.`;
+  const cells = cellsOf(columns, worst.map(value => (value > tolerance ? -value - most / 4 : 0)));
+  const map = { x: [-0.5, b * t - 0.5], y: [-0.5, h - 0.5], cells };
+  return [element('h3', {}, 'Where it differs'),
+    figure(label, drawChart({ label, x: { label: 'token', whole: true }, y: { label: 'head', whole: true }, map }))];
 }

@@ -100,7 +100,7 @@ function pairsPicture(names, ropes, number) {
   return [
     picture('The tokens that each pair needs for one turn', {
       label: `Wavelength of each pair of rope ${number} on a logarithmic scale, with the trained length and the ` +
-        'context', x: { label: 'pair' }, y: { label: 'tokens for one turn', log: true }, lines,
+        'context', x: { label: 'pair', whole: true }, y: { label: 'tokens for one turn', log: true }, lines,
       marks: marks.map(mark => ({ ...mark, name: `${mark.what} ${grouped(mark.y)}` })) },
     [...(ropes.length > 1 ? names.map((name, series) => ({ name, series })) : []),
      ...effects.map(effect => ({ name: effect, series: known[0].series, kind: effectKinds[effect] }))]),

@@ -81,7 +81,7 @@ function showModelSelects() {
 // The rope of the chosen model that a panel is about, as `inspect` has it, and the words that name it. Without words
 // the command chooses.
 async function ropeChosen() {
-  const { word, files } = await chosenModel(), { ropes } = await ask(['inspect', word], files);
+  const { word, files } = await chosenModel(), { ropes } = await askOnce(['inspect', word], files);
   byId('rope-bar').hidden = ropes.length < 2;
   byId('rope').replaceChildren(option('', 'as the command chooses'), ...ropes.map(({ part, base, layers }, i) =>
     option(i, `${i}, ${part && part + ', '}base ${whole(base)}, ${layers.length} layers`)));

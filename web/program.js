@@ -79,6 +79,20 @@ async function ask(words, files, options) {
   throw Object.assign(new Error(message), { code, status });
 }
 
+// As ask, of a command without output files that panels ask again at each change: its last answers are kept.
+function askOnce(words, files) {
+  const contents = Object.values(files).map(data => (data instanceof File ? [data.size, data.lastModified] : data));
+  const key = JSON.stringify([words, contents]);
+  if (!answers.has(key)) {
+    const answer = ask(words, files);
+    answers.set(key, answer);
+    answer.catch(() => answers.delete(key));
+    if (answers.size > 30) answers.delete(answers.keys().next().value);
+  }
+  return answers.get(key);
+}
+const answers = new Map();
+
 window.rotary = async (words, files) => {
   const { status, output, error, files: made } = await run(words, files);
   return { status, output, error, files: made };

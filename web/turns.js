@@ -11,10 +11,12 @@ async function showTurns() {
   for (const key of sliders) showSlider(key, stepOfPosition(Number(state[key])), state[key]);
   for (const one of mistakes) one.checked = state.wrong.split(',').includes(one.value);
   byId('typed-vectors').hidden = state.vectors !== 'typed';
+  for (const part of document.querySelectorAll('[data-picture]'))
+    part.hidden = !part.dataset.picture.includes(state.picture);
   await showChapter();
   const rope = await ropeShown(), key = Number(state.key), query = key + Number(state.distance);
   await showHands(rope, key, query);
-  await showScore(rope, key, query);
+  await (pictures[state.picture] ?? showDistances)(rope, key, query);
   return [];  // the answer has only what went wrong
 }
 
@@ -24,7 +26,7 @@ async function ropeShown() {
   const plain = state.of === 'plain', { word, files } = await chosenModel(), name = ownName(state.model);
   const words = plain ? ['--base', state.base] : [word];
   const shape = plain ? ['--pairing', state.pairing, '--head-dim', state.dim] : [];
-  const { ropes } = await ask(['inspect', ...words, ...shape], files), rope = ropes[plain ? 0 : Number(state.of)];
+  const { ropes } = await askOnce(['inspect', ...words, ...shape], files), rope = ropes[plain ? 0 : Number(state.of)];
   if (!rope) throw new Error(`${word} has no rope ${state.of}`);
   byId('turns-of').replaceChildren(option('plain', 'a plain rope'),
     ...ropes.map((_, i) => option(i, ropes.length > 1 ? `${name}, rope ${i}` : name)));
@@ -43,6 +45,8 @@ async function tableAt(rope, positions) {
   const row = (tensor, i) => floats(tensor).subarray(i * pairs, (i + 1) * pairs);
   return positions.map((_, i) => ({ cos: row(cos, i), sin: row(sin, i) }));
 }
+
+const pickedOf = pairs => Math.min(Number(state.pair), pairs - 1);
 
 let clocks = [];  // {button, lines} of each pair, lines for the hands of the key and the query
 
@@ -68,7 +72,7 @@ byId('clocks').onkeydown = ({ target, key }) => {  // one clock takes the focus,
 
 async function showHands(rope, key, query) {
   const hands = await tableAt(rope, [key, query]), pairs = hands[0].cos.length;
-  const picked = Math.min(Number(state.pair), pairs - 1), before = [Number(state.a), Number(state.b)];
+  const picked = pickedOf(pairs), before = [Number(state.a), Number(state.b)];
   if (clocks.length !== pairs) makeClocks(pairs);
   clocks.forEach(({ button, lines }, pair) => {
     button.setAttribute('aria-pressed', String(pair === picked));
@@ -118,26 +122,29 @@ function vectorOf(rope, name) {
   return values.map(value => value / length);
 }
 
-async function rotated(rope, vector, positions, options) {
-  const all = new Float32Array(positions.length * vector.length);
-  positions.forEach((_, i) => all.set(vector, i * vector.length));
-  const where = ['--positions', positions.join(','), allAxes];
-  const { files } = await ask(['apply', ...rope.words, ...ofTensors, ...where, ...options],
-    { ...rope.files, 'x.npy': npyOf(all, [positions.length, 1, vector.length]) });
+// The vector at each of the positions {words, count}, rotated.
+async function rotated(rope, vector, { words, count }, options) {
+  const all = new Float32Array(count * vector.length);
+  for (let i = 0; i < count; ++i) all.set(vector, i * vector.length);
+  const { files } = await ask(['apply', ...rope.words, ...ofTensors, '--positions', words, allAxes, ...options],
+    { ...rope.files, 'x.npy': npyOf(all, [count, 1, vector.length]) });
   return floats(tensorOfNpy(files['y.npy']));
 }
 
-// The scores of the query at each distance behind the key. wrong: a list of mistakes.
-async function scores(rope, key, distances, wrong) {
+const listed = numbers => ({ words: numbers.join(','), count: numbers.length });
+
+// The scores of the query at each of the positions `queries` with the key at the position number `at` of `keys`, behind
+// which stands the one that the key takes by mistake. wrong: a list of mistakes.
+async function scores(rope, queries, keys, at, wrong) {
   const has = mistake => wrong.includes(mistake), other = rope.pairing === 'half' ? 'interleaved' : 'half';
   const options = isOther => [...(has('angles') ? ['--angles', 'float32'] : []),
     ...(has('scaling') ? ['--scaling', 'none'] : []),
     ...(isOther || rope.plain ? ['--pairing', isOther ? other : rope.pairing] : [])];
-  const queries = await rotated(rope, vectorOf(rope, 'q'), distances.map(distance => key + distance),
-    options(has('pairing')));
-  const keys = await rotated(rope, vectorOf(rope, 'k'), [has('offset') ? key + 1 : key],
-    options(has('pairing') || has('pairing-k')));
-  return distances.map((_, i) => keys.reduce((sum, value, at) => sum + value * queries[i * keys.length + at], 0));
+  const q = await rotated(rope, vectorOf(rope, 'q'), queries, options(has('pairing')));
+  const k = await rotated(rope, vectorOf(rope, 'k'), keys, options(has('pairing') || has('pairing-k')));
+  const size = rope.head_dim, key = k.subarray(size * (at + has('offset'))).subarray(0, size);
+  return Array.from({ length: queries.count }, (_, i) =>
+    key.reduce((sum, value, j) => sum + value * q[i * size + j], 0));
 }
 
 // Steps of distances: each distance up to 512, else 80 steps with up to 16 distances in each.
@@ -159,31 +166,76 @@ function bySteps(steps, values) {
     y: parts.map(part => part.reduce((sum, value) => sum + value, 0) / part.length) };
 }
 
-async function showScore(rope, key, query) {
+// The scores as the model asks and, where mistakes are chosen, with them: {name, scores} of each.
+async function scoresShown(...words) {
   const wrong = mistakes.filter(one => one.checked && !one.disabled).map(one => one.value);
+  const kinds = [{ name: 'as the model asks', scores: await scores(...words, []) }];
+  if (wrong.length) kinds.push({ name: 'with the mistakes', scores: await scores(...words, wrong) });
+  return kinds;
+}
+
+async function showDistances(rope, key, query) {
   const reach = Number(state.reach), log = reach > 512, steps = distanceSteps(reach), distance = query - key;
-  const kinds = [{ name: 'as the model asks', wrong: [] }];
-  if (wrong.length) kinds.push({ name: 'with the mistakes', wrong });
-  for (const [series, kind] of kinds.entries()) {
-    const all = await scores(rope, key, [...steps.flat(), distance], kind.wrong);
-    Object.assign(kind, { series, dashed: series === 1, here: all.pop(), scores: all, ...bySteps(steps, all) });
-  }
+  const distances = [...steps.flat(), distance];
+  const kinds = await scoresShown(rope, listed(distances.map(one => key + one)), listed([key, key + 1]), 0);
+  const lines = kinds.map(({ name, scores: all }, series) =>
+    ({ name, series, dashed: series === 1, ...bySteps(steps, all) }));
   const inside = distance <= reach && (!log || distance > 0);
-  byId('score').replaceChildren(scoreSentence(distance, ...kinds),
-    lineChart({ label: `The score of q and k by distance, up to ${reach}`, x: { label: 'distance in tokens', log },
-      y: { label: 'score q . k' }, lines: kinds, bands: log ? kinds : [],
+  byId('score').replaceChildren(
+    scoreSentence(`At distance ${grouped(distance)} the score is `, distances.length - 1, kinds),
+    drawChart({ label: `The score of q and k by distance, up to ${reach}`, x: { label: 'distance in tokens', log },
+      y: { label: 'score q . k' }, lines, bands: log ? lines : [],
       marks: inside ? [{ x: distance, name: `distance ${grouped(distance)}`, series: 0 }] : [] }),
-    legend(kinds),
+    legend(lines),
     log ? quiet('The line is the mean of up to 16 distances in each of 80 steps, the shade their range.') : '');
 }
 
-function scoreSentence(distance, right, wrong) {
-  const score = (id, { here }) => element('strong', { id }, here.toFixed(6));
+function scoreSentence(words, at, [right, wrong]) {
+  const score = (id, { scores: all }) => element('strong', { id }, all[at].toFixed(6));
   const off = wrong && Math.max(...right.scores.map((one, i) => Math.abs(one - wrong.scores[i])));
-  return element('p', {}, `At distance ${grouped(distance)} the score is `, score('score-here', right),
+  return element('p', {}, words, score('score-here', right),
     ...(wrong ? ['; with the mistakes ', score('score-wrong', wrong),
       `. In this picture they differ by up to ${rounded(off, 3)}.`] : ['.']));
 }
+
+// The key is the patch in the middle of an image, the query each patch of it.
+async function showPatches(rope) {
+  const reach = 16, side = 2 * reach + 1, middle = reach * side + reach, edges = [-reach - 0.5, reach + 0.5];
+  const axes = rope.axis_names.length, below = Number(state.below), right = Number(state.right);
+  if (!(Math.max(Math.abs(below), Math.abs(right)) <= reach) || !Number.isInteger(below + right))
+    throw new Error(`rows and columns must be whole numbers from -${reach} to ${reach}`);
+  const patches = { words: axes ? `image:${side}x${side}` : `0:${side * side}`, count: side * side };
+  const kinds = await scoresShown(rope, patches, patches, middle), { name, scores: all } = kinds.at(-1);
+  const ground = Math.max(0, Math.min(...all));
+  byId('score').replaceChildren(
+    scoreSentence(`With the query ${below} below the key and ${right} to its right the score is `,
+      middle + below * side + right, kinds),
+    drawChart({ label: `The scores of a patch with the ${side} x ${side} patches around it`,
+      x: { label: 'columns to the right', whole: true }, y: { label: 'rows below', whole: true },
+      marks: [{ x: right }, { y: below }],
+      map: { x: edges, y: edges, square: true, cells: cellsOf(side, all.map(one => one - ground)) } }),
+    quiet(`The key is in the middle. A score, ${name}, is blue above ${rounded(ground, 2)}, orange below. `,
+      axes ? '' : `This rope has one axis: the patches are numbered row by row, ${side} in each.`));
+}
+
+// The cosine of each pair at the positions from the key's on.
+async function showTable(rope, key, query) {
+  const count = 128, rows = await tableAt(rope, [...Array.from({ length: count }, (_, i) => key + i), query]);
+  const { cos, sin } = rows[count], pair = pickedOf(cos.length);
+  const values = Array.from({ length: cos.length * count }, (_, i) => rows[i % count].cos[Math.floor(i / count)]);
+  const shown = (id, value) => element('strong', { id }, value.toFixed(6));
+  byId('score').replaceChildren(
+    element('p', {}, `At position ${grouped(query)} pair ${pair} has the cosine `, shown('cos-here', cos[pair]),
+      ' and the sine ', shown('sin-here', sin[pair]), '.'),
+    drawChart({ label: `The cosines of ${cos.length} pairs at ${count} positions`,
+      x: { label: 'position', whole: true }, y: { label: 'pair', whole: true },
+      marks: [{ y: pair }, ...(query < key + count ? [{ x: query }] : [])],
+      map: { x: [key - 0.5, key + count - 0.5], y: [-0.5, cos.length - 0.5], cells: cellsOf(count, values) } }),
+    quiet('A cosine is blue above 0, orange below. The positions begin at the key; the lines are at the query and at ' +
+      'the chosen pair.'));
+}
+
+const pictures = { distance: showDistances, table: showTable, patches: showPatches };
 
 // ---- controls ----
 

@@ -52,6 +52,12 @@ def npy(values, shape):
     return b"\x93NUMPY\x01\x00" + struct.pack("<H", len(header)) + header.encode() + data
 
 
+def rows_of_npy(name, size):
+    data = (folder / name).read_bytes()
+    values = struct.unpack("<%df" % ((len(data) - 128) // 4), data[128:])  # the header of a small shape takes 128 bytes
+    return [values[i:i + size] for i in range(0, len(values), size)]
+
+
 def some_vectors(tokens, heads, size):
     drawn, values = 1, []
     for _ in range(tokens * heads * size):
@@ -113,18 +119,66 @@ def test_rotations_have_the_native_bits(page):
         equal(bytes(answer["files"]["t.npy"]), (folder / "t.npy").read_bytes(), name)
 
 
+def choose_chapter(page, chapter):
+    page.open("turns?chapter=1")
+    page.js("document.getElementById('chapter-select').value = arguments[0];"
+            "document.getElementById('chapter-select').dispatchEvent(new Event('change'))", str(chapter))
+    page.settle()
+
+
 def test_chapters_have_their_scores(page):
     """The scores that docs/explain states, at the figures of its chapters."""
     stated = ((2, "-7.355460", None), (3, "1.904595", None), (7, "9.8846", "-4.1445"), (8, "0.541587", None))
     for chapter, score, wrong in stated:
-        page.open("turns?chapter=1")
-        page.js("document.getElementById('chapter-select').value = arguments[0];"
-                "document.getElementById('chapter-select').dispatchEvent(new Event('change'))", str(chapter))
-        page.settle()
+        choose_chapter(page, chapter)
         found = page.text("#score-here")
         assert abs(float(found) - float(score)) < 6e-5, f"chapter {chapter}: {found} instead of {score}"
         if wrong:
             assert abs(float(page.text("#score-wrong")) - float(wrong)) < 6e-5, page.text("#score-wrong")
+
+
+def cells_are(page, values):
+    """The map has a cell for each value, as strong as it, and of the colour of its sign."""
+    found = page.js("""const canvas = document.querySelector('#score canvas');
+        const { data } = canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height);
+        return Array.from({ length: data.length / 4 },
+          (_, i) => data[4 * i + 3] * (data[4 * i] > data[4 * i + 2] ? -1 : 1))""")
+    most = max(map(abs, values))
+    equal(len(found), len(values))
+    off = [(i, cell, value) for i, (cell, value) in enumerate(zip(found, values)) if abs(cell - 255 * value / most) > 1]
+    equal(off[:3], [])
+
+
+def test_the_table_of_chapter_4_is_native(page):
+    choose_chapter(page, 4)
+    for page_has, words, pairs in (("", ["--base", "10000", "--head-dim", "8", "--pairing", "interleaved"], 4),
+                                   ("of=0&key=100000&distance=37&pair=20&model=qwen2.5-7b-yarn", ["c.json"], 64)):
+        if page_has:
+            page.go("turns?chapter=4&picture=table&vectors=equal&" + page_has)
+        key, query, pair = (100000, 100037, 20) if page_has else (0, 10, 0)
+        native("table", *words, "--form", "joined", "--positions", f"{key}:{key + 128},{query}", "--output", "t.npy",
+               files={"c.json": (CONFIGS / "qwen2.5-7b-yarn.json").read_text()})
+        rows = rows_of_npy("t.npy", 2 * pairs)
+        equal((page.text("#cos-here"), page.text("#sin-here")),
+              (f"{rows[-1][pair]:.6f}", f"{rows[-1][pairs + pair]:.6f}"), page_has)
+        cells_are(page, [row[pair] for pair in range(pairs) for row in rows[:-1]])
+
+
+def test_the_patches_of_chapter_13_are_native(page):
+    """The scores of an image with two axes, and of one whose patches are numbered."""
+    choose_chapter(page, 13)
+    plain = ["--base", "100", "--pairing", "half"]
+    for page_has, words, where, size in (("", ["c.json", "--rope", "1"], "image:33x33", 80),
+                                         ("of=plain&base=100&dim=64&pairing=half&below=1", plain, "0:1089", 64)):
+        if page_has:
+            page.go("turns?chapter=13&picture=patches&vectors=equal&" + page_has)
+        equal(native("apply", *words, "--layout", "thd", "--input", "x.npy", "--output", "y.npy", "--positions", where,
+                     files={"c.json": (CONFIGS / "qwen2-vl-7b.json").read_text(),
+                            "x.npy": npy([size ** -0.5] * (1089 * size), [1089, 1, size])})[0], 0)
+        rows = rows_of_npy("y.npy", size)
+        scores = [sum(one * other for one, other in zip(rows[544], row)) for row in rows]
+        assert abs(float(page.text("#score-here")) - scores[544 + 1 + 33 * bool(page_has)]) < 2e-6
+        cells_are(page, [score - max(0, min(scores)) for score in scores])
 
 
 def test_plans_write_the_native_config(page):
