@@ -1,0 +1,169 @@
+"""The hooks of mkdocs.yml. The site's pages are files of the repository under their own paths, so that their links are
+checked as they stand. A public header becomes its comments with the declarations that they are about, a module of the
+Python package its docstrings; any other file of text that a page links to is shown as it is."""
+
+import fnmatch
+import html
+import os
+import pathlib
+import posixpath
+import re
+
+from mkdocs.structure.files import File, Files, InclusionLevel
+
+ROOT = pathlib.Path(__file__).parent.parent
+PAGES = ("README.md", "CHANGELOG.md", "CONTRIBUTING.md", "docs/**/*.md", "*/include/rotary/*.h")
+PYTHON = ("rotary", "rotary.makers", "rotary.scalings", "rotary.positions", "rotary.tools", "rotary.tools.plot",
+          "rotary.torch", "rotary.jax", "rotary.cpu")
+NO_PAGES = ("export.h", "experimental.h")  # macros alone
+COPIED = (".svg", ".png", ".json", ".html")
+LANGUAGES = {".h": "cpp", ".cuh": "cpp", ".cu": "cpp", ".cpp": "cpp", ".c": "c", ".rs": "rust"}
+LINK = re.compile(r"\]\(([^)#:\s]+)(?:#[^)]*)?\)")
+
+
+class Source(File):
+    """A file of the repository as the site has it."""
+
+    def is_documentation_page(self):
+        return not self.src_uri.endswith(COPIED)
+
+    def _get_dest_path(self, use_directory_urls=None):
+        path = re.sub(r"^docs/|^\w+/include/(?=rotary/)", "", self.src_uri)
+        if not self.is_documentation_page():
+            return path
+        return posixpath.join(re.sub(r"((^|/)README)?\.md$", "", path), "index.html")
+
+
+def code_page(path, text):
+    """The page of any other file."""
+    language = LANGUAGES.get(pathlib.Path(path).suffix, "text")
+    return f"---\ntitle: {path}\n---\n\n# `{path}`\n\n````{language}\n{text}````\n"
+
+
+def prose(comment):
+    """The Markdown of a comment's lines: those that are indented in it are code, as they stand."""
+    bare = [re.sub(r"^(//|/\*| \*(?!/)) ?|\s*\*/$", "", line) for line in comment]
+    parts = []
+    for line in bare:
+        kind = "code" if line.startswith("  ") else "text" if line.strip() else ""
+        if not parts or parts[-1][0] != kind:
+            parts.append((kind, []))
+        parts[-1][1].append(line)
+    texts = []
+    for kind, lines in parts:
+        if kind == "code":
+            texts.append("````text\n" + "\n".join(lines) + "\n````")
+        elif kind == "text":
+            escaped = html.escape("\n".join(lines), quote=False)
+            texts.append(re.sub(r"[*_\[\]\\]", lambda found: f"&#{ord(found[0])};", escaped))
+    return "\n\n".join(texts)
+
+
+def names_of(code):
+    """The names that a piece of a header declares, in their order: of types, functions and constants."""
+    code = re.sub(r"//[^\n]*|/\*.*?\*/", "", code, flags=re.S)
+    code = re.sub(r"\benum \{\s*(\w+)", r"enum \1 {", code)  # an enum without a name has that of its first constant
+    code = re.sub(r"= ?(\w|:)*\{[^{}]*\}", "", code)  # a default value
+    while code != (code := re.sub(r"\{[^{}]*\}", " ; ", code)):
+        pass
+    names = []
+    for statement in code.split(";"):
+        statement = re.sub(r"^template <.*>\n(requires .*\n( .*\n)*)?", "", statement.strip())
+        found = (re.match(r"(?:typedef )?(?:struct|class|enum class|enum|concept|using|#define) (\w+)", statement)
+                 or re.search(r"(operator[^\w\s(]+|\w+)\s*\((?!\*)", statement)
+                 or re.search(r"\(\*(\w+)\)|\b([A-Za-z_]\w*)\s*(?:=|$)", statement))
+        name = found and (found[1] or found[2])
+        if name and name not in names:
+            names.append(name)
+    return names
+
+
+def pieces_of(text):
+    """Pairs of a comment and the code that follows it, both lists of lines, at the outermost level of a header."""
+    pieces, depth, inside = [([], [])], 0, False
+    for line in text.split("\n"):
+        says = inside or (not depth and line.startswith(("//", "/*")))
+        if (says and pieces[-1][1]) or not (depth or inside or line.strip()):
+            pieces.append(([], []))
+        if line.strip() or depth or inside:
+            pieces[-1][0 if says else 1].append(line)
+        if says:
+            inside = "*/" not in line and (inside or line.startswith("/*"))
+        else:
+            bare = re.sub(r"""//.*|/\*.*?\*/|"(\\.|[^"\\])*"|'(\\.|[^'\\])'""", "", line)
+            depth += len(re.findall(r"[{(]", bare)) - len(re.findall(r"[})]", bare))
+    return [piece for piece in pieces if piece != ([], [])]
+
+
+def header_page(path, text):
+    """The page of a public header."""
+    name = path.split("/include/")[1]
+    spaces = re.findall(r"^namespace (rotary[\w:]*) \{$", text, re.M)
+    for gone in (r"(?s)^namespace (rotary::)?\w+ \{\n(struct \w+;\n)+\}\n", r"(?s)^namespace detail \{.*?^\}  // namespace.*?\n",
+                 r"^#(?!define ROTARY_VERSION).*\n", r"^namespace .*\n|^\}  // namespace .*\n", r'^extern "C" \{\n|^\}\n+\Z'):
+        text = re.sub(gone, "", text, flags=re.M)
+    # The mark of exported functions, and as many spaces of the lines that go on.
+    text = re.sub(r"^ROTARY_(?:C_)?API [^;{]*", lambda found: re.sub(r"^ROTARY_\w+ |(?<=\n) {11}", "", found[0]), text, flags=re.M)
+    text = re.sub(r"\bROTARY_(API|EXPERIMENTAL) ", "", text)
+    page = [f"---\ntitle: {name}\n---", f"# {name}"]
+    for number, (comment, code) in enumerate(pieces_of(text)):
+        section = re.match(r"(?://|/\*) ---- (.*?)(?: -+)?(?: \*/)?$", comment[0]) if comment else None
+        if section:
+            page.append(f"## {section[1]}")
+            comment = comment[1:]
+        if code:
+            page.append("### " + ", ".join(names_of("\n".join(code))).replace("_", "\\_"))
+        if comment:
+            page.append(prose(comment))
+        if code:
+            page.append("````cpp\n" + "\n".join(code) + "\n````")
+        if number == 0:
+            page.append(", namespace ".join([f"`#include <{name}>`", *(f"`{space}`" for space in spaces)]))
+    return "\n\n".join(page) + "\n"
+
+
+def python_page(module):
+    return f"---\ntitle: {module}\n---\n\n::: {module}\n"
+
+
+def page_of(path):
+    """The Markdown of a file of the repository."""
+    text = (ROOT / path).read_text(encoding="utf-8")
+    if path.endswith(".md"):
+        return text
+    return header_page(path, text) if fnmatch.fnmatch(path, PAGES[-1]) else code_page(path, text)
+
+
+def on_files(files, config):
+    """The files of the site: the pages that the menu names, those of PAGES, and whatever they link to."""
+    found = Files([])
+    explorer = os.environ.get("ROTARY_EXPLORER")
+
+    def add(path, inclusion, **given):
+        found.append(Source.generated(config, path, inclusion=inclusion, **given))
+
+    for module in PYTHON:
+        add(f"docs/{module}.md", InclusionLevel.UNDEFINED, content=python_page(module))
+    if explorer:
+        add("docs/explorer/rotary.html", InclusionLevel.UNDEFINED, abs_src_path=explorer)
+    paths = {path.relative_to(ROOT).as_posix(): InclusionLevel.UNDEFINED
+             for pattern in PAGES for path in sorted(ROOT.glob(pattern)) if path.name not in NO_PAGES}
+    while paths:
+        path, inclusion = paths.popitem()
+        if path.endswith(COPIED):
+            add(path, inclusion, abs_src_path=str(ROOT / path))
+            continue
+        text = page_of(path)
+        add(path, inclusion, content=text)
+        for link in LINK.findall(text) if path.endswith(".md") else ():
+            link = posixpath.normpath(posixpath.join(posixpath.dirname(path), link))
+            if (ROOT / link).is_file() and link not in paths and not found.get_file_from_path(link):
+                paths[link] = InclusionLevel.NOT_IN_NAV
+    return found
+
+
+def on_page_markdown(markdown, page, config, files):
+    """The page about the explorer leads to the explorer where it was built."""
+    if page.file.src_uri != "docs/explorer.md" or not files.get_file_from_path("docs/explorer/rotary.html"):
+        return None
+    return re.sub(r"^(# .*\n)", r"\1\n[Open the explorer](explorer/rotary.html){ .md-button }\n", markdown, count=1)
