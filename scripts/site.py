@@ -3,12 +3,14 @@ checked as they stand. A public header becomes its comments with the declaration
 Python package its docstrings; any other file of text that a page links to is shown as it is."""
 
 import fnmatch
+import functools
 import html
 import os
 import pathlib
 import posixpath
 import re
 
+from griffe import Docstring, Extension, Function, Parameter, ParameterKind, Parameters
 from mkdocs.structure.files import File, Files, InclusionLevel
 
 ROOT = pathlib.Path(__file__).parent.parent
@@ -16,7 +18,7 @@ PAGES = ("README.md", "CHANGELOG.md", "CONTRIBUTING.md", "docs/**/*.md", "*/incl
 PYTHON = ("rotary", "rotary.makers", "rotary.scalings", "rotary.positions", "rotary.tools", "rotary.tools.plot",
           "rotary.torch", "rotary.jax", "rotary.cpu")
 NO_PAGES = ("export.h", "experimental.h")  # macros alone
-COPIED = (".svg", ".png", ".json", ".html")
+COPIED = (".css", ".svg", ".png", ".json", ".html")
 LANGUAGES = {".h": "cpp", ".cuh": "cpp", ".cu": "cpp", ".cpp": "cpp", ".c": "c", ".rs": "rust"}
 LINK = re.compile(r"\]\(([^)#:\s]+)(?:#[^)]*)?\)")
 
@@ -27,7 +29,8 @@ class Source(File):
     def is_documentation_page(self):
         return not self.src_uri.endswith(COPIED)
 
-    def _get_dest_path(self, use_directory_urls=None):
+    @functools.cached_property
+    def dest_uri(self):
         path = re.sub(r"^docs/|^\w+/include/(?=rotary/)", "", self.src_uri)
         if not self.is_documentation_page():
             return path
@@ -122,6 +125,28 @@ def header_page(path, text):
     return "\n\n".join(page) + "\n"
 
 
+class Records(Extension):
+    """Gives a class of _Record (python/rotary/_values.py) the signature that help() shows: its fields by name."""
+
+    def on_package(self, *, pkg, **_):
+        waiting = [pkg]
+        while waiting:
+            here = waiting.pop()
+            waiting += [member for member in here.members.values() if not member.is_alias and hasattr(member, "members")]
+            if here.is_class and "__init__" not in here.members and "_Record" in [base.name for base in here.mro()]:
+                fields = [Parameter(name, annotation=field.annotation, default=field.value, kind=ParameterKind.keyword_only)
+                          for name, field in here.members.items()
+                          if field.is_attribute and field.annotation and "instance-attribute" in field.labels]
+                here.set_member("__init__", Function("__init__", parameters=Parameters(Parameter("self"), *fields)))
+        # What is written in C++ has its docstrings there.
+        strings = re.sub(r'"\s+"', "", "".join((ROOT / f"python/src/{name}.cpp").read_text() for name in ("module", "errors")))
+        said = re.findall(r'"(\w+)\(\$module.*?--\\n\\n(.*?)"\)', strings)
+        said += re.findall(r'(?s)() error_doc =\s+"(.*?)";', strings)
+        for name, text in said:
+            member = pkg["_core"].members[name or "Error"]
+            member.docstring = Docstring(text.replace("\\n", "\n").replace('\\"', '"'), parent=member)
+
+
 def python_page(module):
     return f"---\ntitle: {module}\n---\n\n::: {module}\n"
 
@@ -136,7 +161,7 @@ def page_of(path):
 
 def on_files(files, config):
     """The files of the site: the pages that the menu names, those of PAGES, and whatever they link to."""
-    found = Files([])
+    found = Files([file for file in files if file.src_dir != config.docs_dir])  # the theme's
     explorer = os.environ.get("ROTARY_EXPLORER")
 
     def add(path, inclusion, **given):
@@ -144,6 +169,7 @@ def on_files(files, config):
 
     for module in PYTHON:
         add(f"docs/{module}.md", InclusionLevel.UNDEFINED, content=python_page(module))
+    add("site.css", InclusionLevel.UNDEFINED, abs_src_path=str(ROOT / "scripts/site.css"))
     if explorer:
         add("docs/explorer/rotary.html", InclusionLevel.UNDEFINED, abs_src_path=explorer)
     paths = {path.relative_to(ROOT).as_posix(): InclusionLevel.UNDEFINED
