@@ -18,7 +18,7 @@ PAGES = ("README.md", "CHANGELOG.md", "CONTRIBUTING.md", "docs/**/*.md", "*/incl
 PYTHON = ("rotary", "rotary.makers", "rotary.scalings", "rotary.positions", "rotary.tools", "rotary.tools.plot",
           "rotary.torch", "rotary.jax", "rotary.cpu")
 NO_PAGES = ("export.h", "experimental.h")  # macros alone
-COPIED = (".css", ".svg", ".png", ".json", ".html")
+COPIED = (".css", ".svg", ".png", ".json", ".jsonl", ".html")
 LANGUAGES = {".h": "cpp", ".cuh": "cpp", ".cu": "cpp", ".cpp": "cpp", ".c": "c", ".rs": "rust"}
 LINK = re.compile(r"\]\(([^)#:\s]+)(?:#[^)]*)?\)")
 
@@ -32,6 +32,8 @@ class Source(File):
     @functools.cached_property
     def dest_uri(self):
         path = re.sub(r"^docs/|^\w+/include/(?=rotary/)", "", self.src_uri)
+        if path == self.src_uri and "/" in path:
+            path = "source/" + path  # cli/README.md beside docs/cli.md
         if not self.is_documentation_page():
             return path
         return posixpath.join(re.sub(r"((^|/)README)?\.md$", "", path), "index.html")
