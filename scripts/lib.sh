@@ -78,8 +78,8 @@ install_zig() {
   zig=$(echo "$venv"/lib/python3.*/site-packages/ziglang/zig)
 }
 
-# install_from_pypi NAME PACKAGE...: a virtual environment with these packages, and its path into $venv; returns 77 where
-# PyPI cannot be reached.
+# install_from_pypi NAME PACKAGE...: a virtual environment with these packages, and its path into $venv; returns 77
+# where PyPI cannot be reached.
 install_from_pypi() {
   local log
   venv=$cache/$1

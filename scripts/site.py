@@ -4,7 +4,7 @@ Python package its docstrings; any other file of text that a page links to is sh
 
 import fnmatch
 import functools
-import html
+import itertools
 import os
 import pathlib
 import posixpath
@@ -48,19 +48,13 @@ def code_page(path, text):
 def prose(comment):
     """The Markdown of a comment's lines: those that are indented in it are code, as they stand."""
     bare = [re.sub(r"^(//|/\*| \*(?!/)) ?|\s*\*/$", "", line) for line in comment]
-    parts = []
-    for line in bare:
-        kind = "code" if line.startswith("  ") else "text" if line.strip() else ""
-        if not parts or parts[-1][0] != kind:
-            parts.append((kind, []))
-        parts[-1][1].append(line)
     texts = []
-    for kind, lines in parts:
-        if kind == "code":
-            texts.append("````text\n" + "\n".join(lines) + "\n````")
-        elif kind == "text":
-            escaped = html.escape("\n".join(lines), quote=False)
-            texts.append(re.sub(r"[*_\[\]\\]", lambda found: f"&#{ord(found[0])};", escaped))
+    for kind, lines in itertools.groupby(bare, lambda line: line.startswith("  ") if line.strip() else None):
+        text = "\n".join(lines)
+        if kind:
+            texts.append(f"````text\n{text}\n````")
+        elif kind is not None:
+            texts.append(re.sub(r"(`[^`]+`)|[*_\[\]\\<&]", lambda found: found[1] or f"&#{ord(found[0])};", text))
     return "\n\n".join(texts)
 
 
@@ -68,7 +62,7 @@ def names_of(code):
     """The names that a piece of a header declares, in their order: of types, functions and constants."""
     code = re.sub(r"//[^\n]*|/\*.*?\*/", "", code, flags=re.S)
     code = re.sub(r"\benum \{\s*(\w+)", r"enum \1 {", code)  # an enum without a name has that of its first constant
-    code = re.sub(r"= ?(\w|:)*\{[^{}]*\}", "", code)  # a default value
+    code = re.sub(r"= ?(\w|:)*\{[^{}]*\}", "= 0", code)  # a default value
     while code != (code := re.sub(r"\{[^{}]*\}", " ; ", code)):
         pass
     names = []
@@ -100,17 +94,23 @@ def pieces_of(text):
     return [piece for piece in pieces if piece != ([], [])]
 
 
+# The page of a header leaves out forward declarations, private parts and guards.
+HIDDEN = re.compile(
+    r"^namespace (?:rotary::)?\w+ \{\n(?:struct \w+;\n)+\}\n|^namespace detail \{(?s:.*?)^\}  // namespace.*\n"
+    r"|^ private:\n(?s:.*?)(?=^\};)|^#(?!define ROTARY_VERSION).*\n|^namespace .*\n|^\}  // namespace .*\n"
+    r'|^extern "C" \{\n|^\}\n+\Z', re.MULTILINE)
+EXPORTED = re.compile(r"^ROTARY_(?:C_)?API [^;{]*", re.MULTILINE)
+
+
 def header_page(path, text):
     """The page of a public header."""
     name = path.split("/include/")[1]
-    spaces = re.findall(r"^namespace (rotary[\w:]*) \{$", text, re.M)
-    for gone in (r"(?s)^namespace (rotary::)?\w+ \{\n(struct \w+;\n)+\}\n", r"(?s)^namespace detail \{.*?^\}  // namespace.*?\n",
-                 r"^#(?!define ROTARY_VERSION).*\n", r"^namespace .*\n|^\}  // namespace .*\n", r'^extern "C" \{\n|^\}\n+\Z'):
-        text = re.sub(gone, "", text, flags=re.M)
-    # The mark of exported functions, and as many spaces of the lines that go on.
-    text = re.sub(r"^ROTARY_(?:C_)?API [^;{]*", lambda found: re.sub(r"^ROTARY_\w+ |(?<=\n) {11}", "", found[0]), text, flags=re.M)
-    text = re.sub(r"\bROTARY_(API|EXPERIMENTAL) ", "", text)
     page = [f"---\ntitle: {name}\n---", f"# {name}"]
+    spaces = re.findall(r"^namespace (rotary[\w:]*) \{$", text, re.MULTILINE)
+    text = HIDDEN.sub("", text)
+    # Without the mark of exported functions, the lines that go on move to the left by as much.
+    text = EXPORTED.sub(lambda found: re.sub(r"^ROTARY_\w+ |(?<=\n) {11}", "", found[0]), text)
+    text = re.sub(r"\bROTARY_(API|EXPERIMENTAL) ", "", text)
     for number, (comment, code) in enumerate(pieces_of(text)):
         section = re.match(r"(?://|/\*) ---- (.*?)(?: -+)?(?: \*/)?$", comment[0]) if comment else None
         if section:
@@ -127,30 +127,42 @@ def header_page(path, text):
     return "\n\n".join(page) + "\n"
 
 
-class Records(Extension):
+GROUP = re.compile(r"^( +)(\w+(?:, \w+)+):(.*(?:\n\1 +.*)*)", re.MULTILINE)
+
+
+def described_apart(match):
+    """Parameters that a docstring describes together, each by itself: griffe knows the type of one."""
+    return "\n".join(f"{match[1]}{name}:{match[3]}" for name in match[2].split(", "))
+
+
+def set_fields(record):
     """Gives a class of _Record (python/rotary/_values.py) the signature that help() shows: its fields by name."""
+    fields = [Parameter(name, annotation=field.annotation, default=field.value, kind=ParameterKind.keyword_only)
+              for name, field in record.members.items()
+              if field.is_attribute and field.annotation and "instance-attribute" in field.labels and name[0] != "_"]
+    record.set_member("__init__", Function("__init__", parameters=Parameters(Parameter("self"), *fields)))
+
+
+class Package(Extension):
+    """Tells griffe the signatures and docstrings that it does not find in the package."""
 
     def on_package(self, *, pkg, **_):
         waiting = [pkg]
         while waiting:
             here = waiting.pop()
-            waiting += [member for member in here.members.values() if not member.is_alias and hasattr(member, "members")]
+            waiting += [member for member in here.members.values() if not member.is_alias]
+            if here.docstring:
+                here.docstring.value = GROUP.sub(described_apart, here.docstring.value)
             if here.is_class and "__init__" not in here.members and "_Record" in [base.name for base in here.mro()]:
-                fields = [Parameter(name, annotation=field.annotation, default=field.value, kind=ParameterKind.keyword_only)
-                          for name, field in here.members.items()
-                          if field.is_attribute and field.annotation and "instance-attribute" in field.labels]
-                here.set_member("__init__", Function("__init__", parameters=Parameters(Parameter("self"), *fields)))
-        # What is written in C++ has its docstrings there.
-        strings = re.sub(r'"\s+"', "", "".join((ROOT / f"python/src/{name}.cpp").read_text() for name in ("module", "errors")))
-        said = re.findall(r'"(\w+)\(\$module.*?--\\n\\n(.*?)"\)', strings)
-        said += re.findall(r'(?s)() error_doc =\s+"(.*?)";', strings)
+                set_fields(here)
+        # The functions in C++ have their docstrings there.
+        files = [ROOT / f"python/src/{name}.cpp" for name in ("module", "errors")]
+        sources = re.sub(r'"\s+"', "", "".join(file.read_text(encoding="utf-8") for file in files))
+        said = re.findall(r'"(\w+)\(\$module.*?--\\n\\n(.*?)"\)', sources)
+        said += [("Error", text) for text in re.findall(r'error_doc =\s+"(.*?)";', sources)]
         for name, text in said:
-            member = pkg["_core"].members[name or "Error"]
+            member = pkg["_core"].members[name]
             member.docstring = Docstring(text.replace("\\n", "\n").replace('\\"', '"'), parent=member)
-
-
-def python_page(module):
-    return f"---\ntitle: {module}\n---\n\n::: {module}\n"
 
 
 def page_of(path):
@@ -162,18 +174,17 @@ def page_of(path):
 
 
 def on_files(files, config):
-    """The files of the site: the pages that the menu names, those of PAGES, and whatever they link to."""
+    """The files of the site: those of PAGES, the modules of the package, and whatever the pages link to."""
     found = Files([file for file in files if file.src_dir != config.docs_dir])  # the theme's
-    explorer = os.environ.get("ROTARY_EXPLORER")
 
-    def add(path, inclusion, **given):
+    def add(path, inclusion=InclusionLevel.UNDEFINED, **given):
         found.append(Source.generated(config, path, inclusion=inclusion, **given))
 
     for module in PYTHON:
-        add(f"docs/{module}.md", InclusionLevel.UNDEFINED, content=python_page(module))
-    add("site.css", InclusionLevel.UNDEFINED, abs_src_path=str(ROOT / "scripts/site.css"))
-    if explorer:
-        add("docs/explorer/rotary.html", InclusionLevel.UNDEFINED, abs_src_path=explorer)
+        add(f"docs/{module}.md", content=f"---\ntitle: {module}\n---\n\n::: {module}\n")
+    add("site.css", abs_src_path=str(ROOT / "scripts/site.css"))
+    if os.environ.get("ROTARY_EXPLORER"):
+        add("docs/explorer/rotary.html", abs_src_path=os.environ["ROTARY_EXPLORER"])
     paths = {path.relative_to(ROOT).as_posix(): InclusionLevel.UNDEFINED
              for pattern in PAGES for path in sorted(ROOT.glob(pattern)) if path.name not in NO_PAGES}
     while paths:
@@ -192,6 +203,6 @@ def on_files(files, config):
 
 def on_page_markdown(markdown, page, config, files):
     """The page about the explorer leads to the explorer where it was built."""
-    if page.file.src_uri != "docs/explorer.md" or not files.get_file_from_path("docs/explorer/rotary.html"):
-        return None
-    return re.sub(r"^(# .*\n)", r"\1\n[Open the explorer](explorer/rotary.html){ .md-button }\n", markdown, count=1)
+    if page.file.src_uri == "docs/explorer.md" and files.get_file_from_path("docs/explorer/rotary.html"):
+        return re.sub(r"^(# .*\n)", r"\1\n[Open the explorer](explorer/rotary.html){ .md-button }\n", markdown, count=1)
+    return markdown

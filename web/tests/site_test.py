@@ -1,5 +1,5 @@
-"""The site that scripts/site.sh builds, in headless Chromium: site_test.py DIR [--shots DIR]. Every page is opened at 360
-pixels, where a page that is too wide shows. The last line printed is "N passed, N failed, N skipped"."""
+"""The site that scripts/site.sh builds, in headless Chromium: site_test.py DIR [--shots DIR]. Every page is opened at
+360 pixels, where a page that is too wide shows. The last line printed is "N passed, N failed, N skipped"."""
 
 import functools
 import http.server
@@ -9,7 +9,8 @@ import threading
 
 from browser import Page
 
-SEARCHES = {"rotate_qk": "rotary/rotary.h/", "LongRope": "rotary.scalings/", "many frequencies": "explain/08-frequencies/"}
+SEARCHES = {"rotate_qk": "rotary/rotary.h/", "LongRope": "rotary.scalings/",
+            "many frequencies": "explain/08-frequencies/"}
 TOO_WIDE = "return document.documentElement.scrollWidth > document.documentElement.clientWidth"
 BROKEN = "return [...document.images].filter(image => image.complete && !image.naturalWidth).map(image => image.src)"
 RESULTS = "return [...document.querySelectorAll('.md-search-result__link')].map(link => link.href)"
@@ -21,7 +22,7 @@ class Quiet(http.server.SimpleHTTPRequestHandler):
 
 
 def faults_of(page, site, shots):
-    """What is wrong with each page of the site."""
+    """The faults of each page of the site."""
     page.resize(360)
     for file in sorted(site.rglob("index.html")):
         name = file.parent.relative_to(site).as_posix().strip(".")
@@ -34,7 +35,7 @@ def faults_of(page, site, shots):
 
 
 def search(page, words, target):
-    """What is wrong with the answer of the site's search: target must be among the first five."""
+    """The faults of the answer of the site's search: it must lead to target."""
     page.driver.get(page.address + "?q=" + words.replace(" ", "+"))
     try:
         page.wait(f"{RESULTS}.length > 0", 30)
