@@ -78,6 +78,23 @@ install_zig() {
   zig=$(echo "$venv"/lib/python3.*/site-packages/ziglang/zig)
 }
 
+# install_from_pypi NAME PACKAGE...: a virtual environment with these packages, and its path into $venv; returns 77
+# where PyPI cannot be reached.
+install_from_pypi() {
+  local log
+  venv=$cache/$1
+  if [ "$(cat "$venv/packages" 2>/dev/null)" = "${*:2}" ]; then return; fi
+  say "installing ${*:2} into $venv"
+  log=$(mktemp)
+  if ! { python3 -m venv --clear "$venv" && "$venv/bin/pip" install "${@:2}"; } >"$log" 2>&1; then
+    tail -n 3 "$log" >&2
+    say "scripts: PyPI has not given us ${*:2} (whole log: $log)"
+    return 77
+  fi
+  rm -f "$log"
+  echo "${*:2}" >"$venv/packages"
+}
+
 core_packages=(g++ make cmake pkg-config nlohmann-json3-dev libcli11-dev)
 test_packages=(libgtest-dev libmpfr-dev libgmp-dev git python3)
 torch_packages=(libgloo-dev ca-certificates)  # the headers of torch's Gloo; pip's certificates

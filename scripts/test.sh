@@ -18,6 +18,7 @@
 #   bare      README's two commands in a bare Debian 13 (scripts/bare.sh), which has another compiler and none of this
 #             machine's packages; skipped where this is not root or not Debian
 #   web       the explorer (scripts/web.sh) in headless Chromium beside the native program; skipped without PyPI
+#   site      the site (scripts/site.sh): its links, its pages in headless Chromium; skipped without PyPI
 #   core, gpu, files, tools, cli    a part alone, with what stands below it: its tests, of an own build
 #   parity    the same on a whole torch beside transformers (6 GB): the op from Python, the models against transformers
 #   scripts/test.sh [STAGE]...     default: release wheel; .ci/run: also asan, cuda, neon, torch and bare
@@ -143,7 +144,7 @@ add_up() {
 
 # web_stage: the page in Chromium and its program in node, beside release's, and the hash of bits by its compiler.
 web_stage() {
-  local tools=$cache/web-tools program=$root/build/test-release/bin/rotary build=$root/build/web/program bits
+  local tools program=$root/build/test-release/bin/rotary build=$root/build/web/program bits
   local log=$root/build/test-web.log status=0
   say "== web"
   need nodejs python3-venv
@@ -163,15 +164,42 @@ web_stage() {
   fi
   node "$root/web/tests/node_test.mjs" "$build/web/rotary.wasm" "$program" 2>&1 | tee "$log" >&2 || true
   add_up "$log"
-  if ! (need chromium chromium-driver) || ! command -v chromedriver >/dev/null ||
-     ! { [ -x "$tools/bin/python" ] || python3 -m venv "$tools"; } ||
-     ! "$tools/bin/pip" install -q "selenium==4.51.0" >&2 ||
-     ! "$tools/bin/pip" install -q --no-deps "axe-playwright-python==0.1.8" >&2; then
+  if ! need_browser; then
     say "web: the panels are skipped, there is no Chromium, or no selenium from PyPI"
     skipped=$((skipped + 1))
     return
   fi
   "$tools/bin/python" "$root/web/tests/page_test.py" "$root/build/rotary.html" "$program" 2>&1 | tee "$log" >&2 || true
+  add_up "$log"
+}
+
+# need_browser: Chromium, and a Python that drives it into $tools.
+need_browser() {
+  tools=$cache/web-tools
+  (need chromium chromium-driver) && command -v chromedriver >/dev/null &&
+    { [ -x "$tools/bin/python" ] || python3 -m venv "$tools"; } &&
+    "$tools/bin/pip" install -q "selenium==4.51.0" >&2 &&
+    "$tools/bin/pip" install -q --no-deps "axe-playwright-python==0.1.8" >&2
+}
+
+# site_stage: the site, its links and its pages in Chromium; with the explorer where the stage web has built it.
+site_stage() {
+  local log=$root/build/test-site.log explorer=$root/build/rotary.html status=0 tools
+  say "== site"
+  mkdir -p "$root/build"
+  [ -f "$explorer" ] || explorer=
+  ROTARY_EXPLORER=$explorer "$root/scripts/site.sh" "$root/build/site" >&2 || status=$?
+  case "$status" in
+    0) passed=$((passed + 1)) ;;
+    77) say "site: skipped, no mkdocs-material from PyPI"; skipped=$((skipped + 1)); return ;;
+    *) failed=$((failed + 1)); return ;;
+  esac
+  if ! need_browser; then
+    say "site: its pages are not looked at, there is no Chromium, or no selenium from PyPI"
+    skipped=$((skipped + 1))
+    return
+  fi
+  "$tools/bin/python" "$root/web/tests/site_test.py" "$root/build/site" 2>&1 | tee "$log" >&2 || true
   add_up "$log"
 }
 
@@ -218,8 +246,9 @@ for stage in "$@"; do
     torch) torch_stage torch ;;
     parity) torch_stage parity --full ;;
     web) web_stage ;;
+    site) site_stage ;;
     *) say "test.sh: no stage named $stage; there are: release asan clang cuda neon s390x cross wheel bare python" \
-           "torch parity web core gpu files tools cli"
+           "torch parity web site core gpu files tools cli"
        exit 2 ;;
   esac
 done
