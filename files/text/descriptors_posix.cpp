@@ -23,24 +23,29 @@ FileStatus status_from(const struct stat& status) noexcept {
   return {kind, static_cast<std::uint64_t>(status.st_size), static_cast<unsigned>(mode & 07777)};
 }
 
-// A call that returns a count or -1.
+// A call that returns a count, a descriptor or 0, and -1 for an error.
 template <class Function>
-std::int64_t uninterrupted(const Function& call) {
+auto uninterrupted(const Function& call) {
   for (;;) {
-    const ssize_t count = call();
-    if (count >= 0 || errno != EINTR) return count;
+    const auto result = call();
+    if (result >= 0 || errno != EINTR) return result;
   }
+}
+
+int open_file(const fs::path& path, int flags) {
+  return uninterrupted([&] { return open(path.c_str(), flags | O_CLOEXEC, 0666); });
 }
 
 }  // namespace
 
-int open_to_read(const fs::path& path) { return open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY); }
+int open_to_read(const fs::path& path) { return open_file(path, O_RDONLY | O_NONBLOCK | O_NOCTTY); }
 
-int open_stream(const fs::path& path) { return open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOCTTY); }
+int open_stream(const fs::path& path) { return open_file(path, O_RDONLY | O_NOCTTY); }
 
-int create_file(const fs::path& path) { return open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666); }
+int create_file(const fs::path& path) { return open_file(path, O_WRONLY | O_CREAT | O_EXCL); }
 
-bool close_file(int descriptor) { return close(descriptor) == 0; }
+// An interrupted close has closed the file, and is not repeated: another thread may have the descriptor already.
+bool close_file(int descriptor) { return close(descriptor) == 0 || errno == EINTR; }
 
 std::optional<FileStatus> status_of(int descriptor) {
   struct stat status {};
@@ -72,15 +77,17 @@ bool write_all(int descriptor, std::span<const std::byte> bytes) {
 }
 
 bool set_permissions(int descriptor, unsigned permissions) {
-  return fchmod(descriptor, static_cast<mode_t>(permissions)) == 0;
+  return uninterrupted([&] { return fchmod(descriptor, static_cast<mode_t>(permissions)); }) == 0;
 }
 
-bool sync_file(int descriptor) { return fsync(descriptor) == 0; }
+bool sync_file(int descriptor) {
+  return uninterrupted([&] { return fsync(descriptor); }) == 0;
+}
 
 bool sync_folder(const fs::path& folder) {
-  const int descriptor = open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  const int descriptor = open_file(folder, O_RDONLY | O_DIRECTORY);
   if (descriptor < 0) return true;
-  const bool broken = fsync(descriptor) != 0 && errno == EIO;
+  const bool broken = !sync_file(descriptor) && errno == EIO;
   close(descriptor);
   if (broken) errno = EIO;
   return !broken;

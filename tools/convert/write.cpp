@@ -1,3 +1,4 @@
+#include <cerrno>
 #include <map>
 #include <system_error>
 #include <tuple>
@@ -123,7 +124,8 @@ class PartialFolder {
     fs::rename(path_, output, error);
     if (error) refuse(output, "cannot be made of " + path_text(path_) + ": " + error.message());
     kept_ = true;
-    files::sync_folder(output.parent_path());
+    if (!files::sync_folder(output.parent_path()))
+      refuse(output, "the folder cannot be written to the disk: " + std::generic_category().message(errno));
   }
 
  private:

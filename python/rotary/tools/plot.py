@@ -13,7 +13,9 @@ rope); without matplotlib the import of this module is an ImportError.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import inspect
+import io
 import json
 import os
 from collections.abc import Sequence
@@ -224,13 +226,20 @@ def save(figure: Figure, output: str | os.PathLike[str]) -> None:
     ending, partial = path.suffix.lower(), path.with_name(f"{path.name}.partial-{os.getpid()}")
     if ending not in (".svg", ".png"):
         fail("FORMAT", "plot", f"output must end in .svg or .png but got '{path}'")
+    picture = io.BytesIO()
+    with matplotlib.rc_context({"svg.hashsalt": "rotary", "svg.fonttype": "none"}):
+        figure.savefig(picture, format=ending[1:], dpi=150, metadata={"Date": None, "Creator": "rotary.tools.plot"})
     try:
-        with matplotlib.rc_context({"svg.hashsalt": "rotary", "svg.fonttype": "none"}):
-            figure.savefig(partial, format=ending[1:], dpi=150, metadata={"Date": None, "Creator": "rotary.tools.plot"})
+        with partial.open("wb") as file:
+            file.write(picture.getbuffer())
+            file.flush()
+            os.fsync(file.fileno())
         partial.replace(path)
     except OSError as error:
-        partial.unlink(missing_ok=True)
         fail("FILE", "plot", f"output must be a file that can be written but got '{path}': {error.strerror}")
+    finally:
+        with contextlib.suppress(OSError):  # it has gone, unless something failed
+            partial.unlink()
 
 
 def main(words: Sequence[str] | None = None) -> None:
