@@ -45,6 +45,13 @@ need() {
   say "installed in $((SECONDS - start)) s"
 }
 
+# Clang, and its sanitizers of the version that is installed: clang only recommends them.
+need_sanitizers() {
+  need clang
+  [ -f "$(clang++ -print-resource-dir)/include/sanitizer/asan_interface.h" ] ||
+    need "libclang-rt-$(clang++ -dumpversion | cut -d. -f1)-dev"
+}
+
 # find_nvcc: prints where nvcc is, as gpu/cmake/cuda.cmake finds it; fails where there is none.
 find_nvcc() {
   local candidate

@@ -19,6 +19,8 @@
 #             machine's packages; skipped where this is not root or not Debian
 #   web       the explorer (scripts/web.sh) in headless Chromium beside the native program; skipped without PyPI
 #   site      the site (scripts/site.sh): its links, its pages in headless Chromium; skipped without PyPI
+#   fuzz      a minute of libFuzzer on each target (scripts/fuzz.sh), under AddressSanitizer and
+#             UndefinedBehaviorSanitizer
 #   core, gpu, files, tools, cli    a part alone, with what stands below it: its tests, of an own build
 #   parity    the same on a whole torch beside transformers (6 GB): the op from Python, the models against transformers
 #   scripts/test.sh [STAGE]...     default: release wheel; .ci/run: also asan, cuda, neon, torch and bare
@@ -33,13 +35,6 @@ passed=0 failed=0 skipped=0
 
 # Warnings are errors with the compilers that the project is kept clean with; newer ones invent new warnings.
 werror() { case "$1-$("$1" -dumpversion | cut -d. -f1)" in g++-12 | clang++-14) echo ON ;; *) echo OFF ;; esac; }
-
-# Clang, and its sanitizers of the version that is installed: clang only recommends them.
-need_sanitizers() {
-  need clang
-  [ -f "$(clang++ -print-resource-dir)/include/sanitizer/asan_interface.h" ] ||
-    need "libclang-rt-$(clang++ -dumpversion | cut -d. -f1)-dev"
-}
 
 # run_stage NAME CXX CMAKE_OPTION...: configures, builds and tests build/test-NAME, and adds up what ctest says.
 # build_targets and ctest_options narrow that down, folder names another stage whose objects serve.
@@ -203,6 +198,15 @@ site_stage() {
   add_up "$log"
 }
 
+# fuzz_stage: 60 s for each target.
+fuzz_stage() {
+  local log=$root/build/test-fuzz.log
+  say "== fuzz"
+  mkdir -p "$root/build"
+  ROTARY_FUZZ=$root/build/test-fuzz "$root/scripts/fuzz.sh" all 60 >"$log" || true
+  add_up "$log"
+}
+
 # python_stage wheel|all
 python_stage() {
   local log=$root/build/test-python-$1.log status=0
@@ -247,8 +251,9 @@ for stage in "$@"; do
     parity) torch_stage parity --full ;;
     web) web_stage ;;
     site) site_stage ;;
+    fuzz) fuzz_stage ;;
     *) say "test.sh: no stage named $stage; there are: release asan clang cuda neon s390x cross wheel bare python" \
-           "torch parity web site core gpu files tools cli"
+           "torch parity web site fuzz core gpu files tools cli"
        exit 2 ;;
   esac
 done

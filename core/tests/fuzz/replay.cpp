@@ -1,7 +1,7 @@
 // Runs a fuzz body without libFuzzer:
-//   replay ROUNDS [SEED]         the seeds, then ROUNDS random mutations of them
+//   replay ROUNDS [SEED]         the seeds and the corpus, then ROUNDS random mutations of them
 //   replay --file FILE...        these inputs, as libFuzzer saved them
-//   replay --write-seeds FOLDER  the seeds and the words, for libFuzzer
+//   replay --write-seeds FOLDER  the seeds, the corpus and the words, for libFuzzer
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
@@ -16,9 +16,21 @@ namespace {
 
 using namespace rotary;
 
+// The seeds, and the committed corpus (scripts/fuzz.sh): a line is an input in hex, as run() prints one.
+std::vector<std::string> inputs() {
+  std::vector<std::string> all = fuzz::seeds();
+  std::ifstream corpus(ROTARY_FUZZ_CORPUS);
+  for (std::string line; std::getline(corpus, line);) {
+    std::string& input = all.emplace_back();
+    for (std::size_t i = 0; i < line.size(); i += 2)
+      input += static_cast<char>(std::stoi(line.substr(i, 2), nullptr, 16));
+  }
+  return all;
+}
+
 class Mutator {
  public:
-  explicit Mutator(std::uint64_t seed) : random_(seed), seeds_(fuzz::seeds()), words_(fuzz::words()) {}
+  explicit Mutator(std::uint64_t seed) : random_(seed), seeds_(inputs()), words_(fuzz::words()) {}
 
   std::string next() {
     std::string text = pick(seeds_);
@@ -85,7 +97,7 @@ bool run(const std::string& input, const std::string& what) {
 int write_seeds(const std::filesystem::path& folder) {
   std::filesystem::create_directories(folder);
   int i = 0;
-  for (const std::string& seed : fuzz::seeds()) {
+  for (const std::string& seed : inputs()) {
     std::ofstream(folder / ("seed" + std::to_string(i++)), std::ios::binary) << seed;
   }
   std::ofstream dictionary(folder.string() + ".dict");
@@ -118,7 +130,7 @@ int main(int count, char** arguments) {
   if (words.size() >= 2 && words[0] == "--file") return replay_files({words.begin() + 1, words.end()});
   const long rounds = words.empty() ? 1000 : std::strtol(words[0].c_str(), nullptr, 10);
   const std::uint64_t seed = words.size() < 2 ? 1 : std::strtoull(words[1].c_str(), nullptr, 10);
-  for (const std::string& input : fuzz::seeds()) {
+  for (const std::string& input : inputs()) {
     if (!run(input, "a seed")) return 1;
   }
   Mutator mutator(seed);

@@ -8,6 +8,8 @@
 #include <cmath>
 #include <cstring>
 #include <random>
+#include <sstream>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -163,6 +165,35 @@ inline Bytes hard_values(Random& random, DType dtype, std::int64_t count) {
   Bytes data(static_cast<std::size_t>(count) * size_of(dtype));
   for (std::int64_t i = 0; i < count; ++i) set_bits(data.data(), dtype, i, hard_value(random, dtype));
   return data;
+}
+
+// Which elements of a buffer rotate.
+inline std::vector<bool> rotated_elements(const Layout& l, int rotary_dim) {
+  std::vector<bool> rotated(static_cast<std::size_t>(extent(l)));
+  for (std::int64_t b = 0; b < l.batch; ++b) {
+    for (std::int64_t t = 0; t < l.tokens; ++t) {
+      for (std::int64_t h = 0; h < l.heads; ++h) {
+        const std::int64_t at = b * l.batch_stride + t * l.token_stride + h * l.head_stride;
+        for (int d = 0; d < rotary_dim; ++d) rotated[static_cast<std::size_t>(at + d)] = true;
+      }
+    }
+  }
+  return rotated;
+}
+
+// The first element whose bits differ, "" without one; among the rotated elements any NaN equals any other.
+inline std::string first_difference(const void* got, const void* wanted, DType dtype, std::int64_t count,
+                                    const std::vector<bool>& rotated) {
+  if (count == 0 || std::memcmp(got, wanted, static_cast<std::size_t>(count) * size_of(dtype)) == 0) return "";
+  for (std::int64_t i = 0; i < count; ++i) {
+    const std::uint32_t g = bits_at(got, dtype, i), w = bits_at(wanted, dtype, i);
+    const bool rotates = rotated[static_cast<std::size_t>(i)];
+    if (g == w || (rotates && is_nan(g, dtype) && is_nan(w, dtype))) continue;
+    std::ostringstream text;
+    text << (rotates ? "rotated" : "still") << " element " << i << " is " << std::hex << g << " instead of " << w;
+    return text.str();
+  }
+  return "";
 }
 
 // ---- tables ----
