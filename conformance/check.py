@@ -1,0 +1,94 @@
+#!/usr/bin/env python3
+"""check.py [--sample]: computes the cases again in mpmath, from what files/golden/models.py says of each model.
+
+No line of rotary's program or library takes part: frequencies by the formulas of files/golden/make_golden.py at 50
+digits, cos and sin of position * inv_freq rounded once to float32, the rotation in exact products. --sample: every
+eighth case, in seconds. Exit status 1 where a value here is another.
+"""
+import json
+import pathlib
+import sys
+
+import mpmath
+import numpy as np
+
+HERE = pathlib.Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE.parent / "files/golden"))
+from make_golden import formula  # noqa: E402
+from models import MODELS, linear, longrope, yarn  # noqa: E402
+from rows import CASES  # noqa: E402
+
+# The ropes of changed files that are not the ropes of the files they are made of, by hand.
+SAID = {
+    "llama-2-7b-linear-int": {"scaling": linear(4)},
+    "qwen2.5-7b-yarn-all-keys": {"scaling": yarn(4, 32768, 24, 2, truncate=False, attention=1.25)},
+    "qwen3-8b-yarn-no-length": {"scaling": yarn(4, 40960)},
+    "llama-3.1-8b-head-dim": {"head_dim": 64, "rotary_dim": 64, "exponent_dim": 64, "axis": [0] * 32,
+                              "index": list(range(32))},
+    "phi-3.5-moe-at-131072": {"scaling": longrope(32, 131072, mscale=1.243163121016122)},  # short_factor
+}
+
+
+def read_values(path):
+    data = path.read_bytes()
+    end = 8 + int.from_bytes(data[:8], "little")
+    head = json.loads(data[8:end])
+    head.pop("__metadata__")
+    return {name: np.frombuffer(data[end + t["data_offsets"][0]:end + t["data_offsets"][1]], "<f4").reshape(t["shape"])
+            for name, t in head.items()}
+
+
+def pairs(rope):
+    """The elements of each pair before and after the rotation: u, v, out u, out v."""
+    n, first, i = rope["rotary_dim"] // 2, rope["first"], np.arange(rope["rotary_dim"] // 2)
+    half, interleaved = (i + first, i + n + first), (2 * i + first, 2 * i + 1 + first)
+    return {"half": half + half, "interleaved": interleaved + interleaved,
+            "interleaved_to_half": interleaved + half}[rope["pairing"]]
+
+
+def faults(case, rope, values, scaling_of):
+    """Sentences of what differs."""
+    inv_freq, factor = formula(rope, scaling_of, case["length"] or 0)
+    ours = map(mpmath.mpf, case["inv_freq"])
+    worst = max(abs(a / w - 1) if w else abs(a) for a, w in zip(ours, inv_freq, strict=True))
+    if worst > 4e-15:
+        yield f"inv_freq differs by {mpmath.nstr(worst, 3)}"
+    if abs(case["attention_factor"] / factor - 1) > 1e-15:
+        yield f"attention_factor {case['attention_factor']} is not {mpmath.nstr(factor, 17)}"
+    for key in "pairing", "first", "rotary_dim", "head_dim":
+        if case[key] != rope[key]:
+            yield f"{key} {case[key]} is not {rope[key]}"
+    positions = np.atleast_2d(np.array(case["positions"], np.int64))
+    q, rotated = values["q"], values["rotated"]
+    expected, (u, v, out_u, out_v) = q.astype(np.float64), pairs(rope)
+    for token in range(positions.shape[1]):
+        for i, (w, axis) in enumerate(zip(map(mpmath.mpf, case["inv_freq"]), rope["axis"])):
+            angle = int(positions[axis, token]) * w
+            cos, sin = (np.float32(str(mpmath.nstr(case["attention_factor"] * f(angle), 30)))
+                        for f in (mpmath.cos, mpmath.sin))
+            if cos != values["cos"][token, i] or sin != values["sin"][token, i]:
+                yield f"cos or sin of token {token}, pair {i} is not the rounded one"
+            a, b, c, s = (np.float64(x) for x in (q[token, u[i]], q[token, v[i]], cos, sin))
+            expected[token, out_u[i]], expected[token, out_v[i]] = a * c - b * s, b * c + a * s
+    if np.abs(rotated - expected).max() > np.abs(q).max() * 2 * 2.0 ** -23:
+        yield "rotated is not the rotation of q by cos and sin"
+
+
+def main():
+    tensors, checked, bad = read_values(HERE / "values.safetensors"), 0, 0
+    cases = json.loads((HERE / "cases.json").read_text())
+    for case in cases[::8 if "--sample" in sys.argv else 1]:
+        row = CASES[case["id"]]
+        rope = MODELS[row["config"]][1][row["rope"]] | SAID.get(case["id"], {})
+        scaling = json.loads((HERE / case["config"]).read_text()).get("rope_scaling")
+        values = {key: tensors[f"{case['id']}.{key}"] for key in ("cos", "sin", "q", "rotated")}
+        for sentence in faults(case, rope, values, scaling):
+            print(f"{case['id']}: {sentence}")
+            bad += 1
+        checked += 1
+    print(f"{checked} cases checked, {bad} faults")
+    sys.exit(bad > 0)
+
+
+if __name__ == "__main__":
+    main()
