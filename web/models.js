@@ -10,16 +10,15 @@ const packLimit = 20000;  // characters of a config that an address carries
 async function through(bytes, stream) {
   return new Uint8Array(await new Response(new Blob([bytes]).stream().pipeThrough(stream)).arrayBuffer());
 }
+const base64 = { alphabet: 'base64url', omitPadding: true };
 // "=NAME/TEXT", the text deflated and in base64 with - and _.
 async function pack(name, text) {
   const packed = await through(new TextEncoder().encode(text), new CompressionStream('deflate-raw'));
-  const base64 = btoa(Array.from(packed, byte => String.fromCharCode(byte)).join(''));
-  return `=${name}/${base64.replaceAll('+', '-').replaceAll('/', '_').replaceAll('=', '')}`;
+  return `=${name}/${packed.toBase64(base64)}`;
 }
 async function unpack(value) {
-  const base64 = value.split('/')[1]?.replaceAll('-', '+').replaceAll('_', '/');
   try {
-    const packed = Uint8Array.from(atob(base64), one => one.charCodeAt(0));
+    const packed = Uint8Array.fromBase64(value.split('/')[1], base64);
     return new TextDecoder().decode(await through(packed, new DecompressionStream('deflate-raw')));
   } catch {
     throw new Error(`the text of ${ownName(value)} is broken in this link`);

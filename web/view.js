@@ -77,7 +77,7 @@ function copyButton(label, text) {
   return pressed(label, async ({ target }) => {
     target.textContent = await navigator.clipboard.writeText(text()).then(() => 'Copied', () => 'The browser refused');
     setTimeout(() => { target.textContent = label; }, 1500);
-  }, { class: 'small' });
+  });
 }
 
 function downloadLink(name, data) {
