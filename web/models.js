@@ -58,12 +58,9 @@ function chooseModel(key, value) {
   change({ [key]: value, ...(key === 'model' ? { ...turning, rope: '' } : {}) });
 }
 
-function fillModelSelects() {
+function wireModelSelects() {
   for (const key of ['model', 'beside']) {
-    const select = byId(key + '-select'), names = builtIn.map(({ name }) => option(name, name));
-    if (key === 'beside') select.append(option('', 'none'));
-    select.append(element('optgroup', { label: 'built in' }, ...names), option('own', '', { hidden: true }));
-    select.onchange = () => chooseModel(key, select.value);
+    byId(key + '-select').onchange = event => chooseModel(key, event.target.value);
     byId(key + '-file').onchange = event => event.target.files[0] && takeFile(key, event.target.files[0]);
   }
 }
@@ -71,9 +68,10 @@ function showModelSelects() {
   byId('beside-bar').hidden = state.panel !== 'model';
   if (!['longer', 'exact'].includes(state.panel)) byId('rope-bar').hidden = true;
   for (const key of ['model', 'beside']) {
-    const select = byId(key + '-select'), value = state[key], own = /^(=|file:)/.test(value);
-    Object.assign(select.lastChild, { hidden: !own, textContent: own ? ownName(value) : '' });
-    select.value = own ? 'own' : value;
+    const select = byId(key + '-select'), values = new Set([...builtIn.map(({ name }) => name), state[key]]);
+    if (key === 'beside') values.add('');
+    select.replaceChildren(...[...values].map(value => option(value, ownName(value) || 'none')));
+    select.value = state[key];
   }
 }
 

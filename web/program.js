@@ -44,8 +44,7 @@ let shared = startInstance();
 // long or much runs in an instance of its own, whose memory is given back.
 async function run(words, files = {}, { signal, told = () => {} } = {}) {
   signal?.throwIfAborted();
-  const encoder = new TextEncoder(), size = Object.values(files).reduce((sum, data) => sum + (data.length ?? 0), 0);
-  const alone = signal || heavyCommands.includes(words[0]) || size > 8 << 20;
+  const encoder = new TextEncoder(), alone = signal || heavyCommands.includes(words[0]);
   const instance = alone ? startInstance() : shared;
   const given = Object.fromEntries(Object.entries(files).map(([name, data]) =>
     [name.replace(/^(\.?\/)+/, ''), typeof data === 'string' ? encoder.encode(data) : data]));
