@@ -27,17 +27,13 @@ function steps(low, high, parts, least) {
   return ticks;
 }
 
-function tickText(value) {
-  const size = Math.abs(value);
-  if (size >= 1e6 || (size > 0 && size < 1e-3)) return value.toExponential(0).replace('e+', 'e');
-  return grouped(Number(value.toPrecision(6)));
-}
+const tickText = value => grouped(rounded(value, value >= 1e6 || Math.abs(value) < 1e-3 ? 1 : 6));
 
 // A chart as wide as the answer of the panel that is shown. label describes it in words; x and y: {label, log, whole}.
 //   lines: [{name, x, y, series, dashed, points}], series is a number for the colour, points draws marks in place of a
 //     line, each of its own shape: kinds of [0 (full), 1 (half), 2 (hollow)]
 //   bands: [{x, low, high, series}]; marks: [{y | x, name, series}], lines through the whole chart, some with a name
-//   map: {x, y, cells, square}, a canvas from x[0] to x[1] and, downwards, from y[0] to y[1] (cellsOf)
+//   map: {x, y, canvas, square}, a picture from x[0] to x[1] and, downwards, from y[0] to y[1] (mapOf)
 function drawChart({ label, x, y, lines = [], bands = [], marks = [], map }) {
   const room = byId(state.panel + '-answer').clientWidth, width = map?.square ? Math.min(room, 420) : room;
   const { left, top } = margin, right = width - margin.right, bottom = map?.square ? top + right - left : 240;
@@ -62,7 +58,7 @@ function drawChart({ label, x, y, lines = [], bands = [], marks = [], map }) {
   text({ x: (left + right) / 2, y: height - 6 }, 'middle', x.label);
   text({ transform: `translate(12 ${(bottom + top) / 2}) rotate(-90)` }, 'middle', y.label);
   const place = { x: left, y: top, width: right - left, height: bottom - top };
-  if (map) svg.append(drawn('foreignObject', place, map.cells));
+  if (map) svg.append(drawn('foreignObject', place, map.canvas));
   for (const { x, low, high, series } of bands) {
     const edge = values => x.map((at, i) => point(at, values[i]));
     path(`band series-${series}`, 'M' + [...edge(high), ...edge(low).reverse()].join('L') + 'Z');
@@ -83,15 +79,15 @@ function drawChart({ label, x, y, lines = [], bands = [], marks = [], map }) {
   return svg;
 }
 
-// A canvas with a cell for each value, in rows: blue above 0, orange below, and the stronger, the farther from it.
-function cellsOf(columns, values) {
+// A map of values in rows, from the cell (left, top) on: blue above 0, orange below, and the stronger, the farther off.
+function mapOf(columns, values, left = 0, top = 0) {
   const canvas = element('canvas', { class: 'cells', width: columns, height: values.length / columns });
   const context = canvas.getContext('2d'), image = context.createImageData(canvas.width, canvas.height);
   const most = values.reduce((one, value) => Math.max(one, Math.abs(value)), 0) || 1;
   values.forEach((value, i) =>
     image.data.set([...(value < 0 ? [214, 100, 20] : [40, 125, 205]), 255 * Math.abs(value) / most], 4 * i));
   context.putImageData(image, 0, 0);
-  return canvas;
+  return { x: [left - 0.5, left + columns - 0.5], y: [top - 0.5, top + canvas.height - 0.5], canvas };
 }
 
 // A chart with its title and its keys: [{name, series, dashed, kind}].

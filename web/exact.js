@@ -1,8 +1,9 @@
 // Panel 5, how exact: the errors of the common ways to compute cos and sin, by the size of the position.
 
-addPanel('exact', showExact, 'measuring: some seconds');
+addPanel('exact', showExact);
 
 async function showExact() {
+  byId('exact-answer').replaceChildren(element('p', { role: 'status' }, 'measuring: some seconds'));
   const { word, files } = await chosenModel(), { words } = await ropeChosen();
   const { rope, decades, ways, advice, sampling } = await askOnce(['accuracy', word, ...words], files);
   const lines = ways.map(({ way, cos_sin: y }, series) =>

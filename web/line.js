@@ -28,7 +28,7 @@ const runLine = newest(async line => {
     const { status, output, error, files: made } = await run(words, files);
     for (const [name, data] of Object.entries(made)) lineFiles.set(name, data);
     answer.replaceChildren(
-      error && element('pre', { class: 'errors', ...focused('standard error') }, error),
+      error && element('pre', { class: 'failure', ...focused('standard error') }, error),
       output && element('pre', focused('standard output'), output));
     said.textContent = `exit status ${status}, ${Math.round(performance.now() - began)} ms`;
   } catch (error) {

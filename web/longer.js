@@ -12,7 +12,7 @@ async function showLonger() {
   const plan = await ask(words, files);
   const possible = plan.methods.filter(one => !one.refused).map(one => one.method);
   const method = [state.method, plan.recommended, possible[0]].find(one => possible.includes(one));
-  if (!method) return [...longerSentences(plan), scrolling('methods', methodsTable(plan.methods))];
+  if (!method) return [...longerSentences(plan), ...methodsTable(plan.methods)];
   const factor = state.factor ? ['--factor', state.factor] : [];
   const { methods: [chosen], files: made } =
     await ask([...words, '--scaling', method, ...factor, '--output', 'out'], files);
@@ -44,7 +44,7 @@ function longerParts(plan, chosen, text) {
     picture('The stretch of each pair: scaled / unscaled wavelength', {
       label: `How far each method stretches each of ${chosen.stretch.length} pairs`,
       x: { label: 'pair', whole: true }, y: { label: 'stretch', log: true }, lines }),
-    scrolling('methods', methodsTable(methods)),
+    ...methodsTable(methods),
     element('h3', {}, `config.json, scaling ${methodName(chosen.method)}`),
     ...chosen.warnings.map(warning => quiet(warning)),
     element('p', {}, copyButton('Copy config.json', () => text), ' ',
@@ -72,13 +72,12 @@ function longerSentences(plan) {
 
 function methodsTable(methods) {
   const heads = ['method', 'factor', 'kept', 'blended', 'stretched', 'attention factor', 'pairs at unseen angles'];
-  const made = table('The methods', heads, methods.map(one => [methodName(one.method), ...(one.refused
-    ? [element('span', { class: 'quiet' }, 'refused: ' + one.refused)]
-    : [one.factor, one.pairs.kept, one.pairs.blended, one.pairs.stretched, one.attention_factor,
-       one.pairs_with_new_angles].map(whole))]), heads.slice(1));
-  for (const cell of made.querySelectorAll('td:last-child:nth-child(2)'))
-    Object.assign(cell, { colSpan: heads.length - 1, className: '' });
-  return made;
+  const [refused, possible] = [true, false].map(is => methods.filter(one => Boolean(one.refused) === is));
+  const rows = possible.map(({ method, factor, pairs, attention_factor, pairs_with_new_angles }) =>
+    [methodName(method), ...[factor, pairs.kept, pairs.blended, pairs.stretched, attention_factor, pairs_with_new_angles]
+      .map(whole)]);
+  return [scrolling('methods', table('The methods', heads, rows, heads.slice(1))),
+          ...refused.map(one => quiet(`${methodName(one.method)}: ${one.refused}`))];
 }
 
 wireSlider('context', step => Math.round(longerTrained * 2 ** (step / 8)));

@@ -40,19 +40,16 @@ const megabytesAtMost = 550;  // `check` takes seven times as much, of the 4 GB 
 
 // Checks the two files that filesOf gives.
 async function check(filesOf) {
-  const began = performance.now(), seconds = () => (performance.now() - began) / 1000;
-  const said = byId('mine-state'), answer = byId('mine-answer');
-  let step = 'reading', size = 0;
-  const say = () => { said.textContent = `${size} MB, ${step}, ${Math.round(seconds())} s`; };
-  const told = text => { step = text.trim() || step; };  // the line of progress is "steps of check: 3 of 8, 37 %"
+  const began = performance.now(), said = byId('mine-state'), answer = byId('mine-answer');
+  const told = text => { said.textContent = text.trim() || said.textContent; };  // "steps of check: 3 of 8, 37 %"
   stopping?.abort(new Error('another check was started'));
-  const { signal } = stopping = new AbortController(), timer = setInterval(say, 1000);
+  const { signal } = stopping = new AbortController();
   byId('stop').disabled = false;
   answer.replaceChildren();
   try {
     const [before, after] = await filesOf();
-    size = Math.round((before.size + after.size) / 1e5) / 10;
-    say();
+    const size = Math.round((before.size + after.size) / 1e5) / 10;
+    told(`reading ${size} MB`);
     if (size > megabytesAtMost)
       throw new Error(`the page has memory for two files of ${megabytesAtMost} MB together: rotary check takes these`);
     const { word, files } = await chosenModel();
@@ -62,13 +59,12 @@ async function check(filesOf) {
     const verdict = await ask(['check', word, '--before', names.before, '--after', names.after, ...options], all,
       { signal, told });
     answer.replaceChildren(...verdictParts(verdict));
-    said.textContent = `${size} MB checked in ${rounded(seconds(), 2)} s`;
+    said.textContent = `${size} MB checked in ${rounded((performance.now() - began) / 1000, 2)} s`;
     if (verdict.verdict === 'differs') await showWrong(word, all, names, options, verdict, signal);
   } catch (error) {
     said.textContent = '';
     answer.append(failure(error));
   } finally {
-    clearInterval(timer);
     if (stopping.signal === signal) byId('stop').disabled = true;
   }
 }
@@ -76,41 +72,37 @@ async function check(filesOf) {
 const signs = { equal: '\u2713', differs: '\u2260', undecided: '?' };
 
 function verdictParts(answer) {
-  const { worst, first, diagnosis } = answer;
-  const place = first && Object.entries(first).filter(([, at]) => at !== null).map(([what, at]) => `${what} ${at}`);
-  const rows = [['largest difference', rounded(answer.max_error)], ['largest allowed', rounded(answer.tolerance)],
-    ['the worst that is off', first ? `${rounded(worst.error)}, where ${rounded(worst.allowed)} is allowed` : ''],
-    ['the first that is off', first ? place.join(', ') : ''],
-    ...['tensor', 'layout', 'layer', 'rope'].map(key => [key, whole(answer[key])])];
+  const { diagnosis } = answer;
   const sign = element('span', { 'aria-hidden': 'true' }, signs[answer.verdict] + ' ');
-  const facts = ({ findings }) => [element('h3', {}, 'What the tensors show'),
-    findings.length > 1 ? bullets(findings) : '', factTable('The facts', factRows(diagnosis))];
+  const shown = ({ findings }) => [element('h3', {}, 'What the tensors show'),
+    findings.length > 1 ? bullets(findings) : '', factTable('The facts', diagnosis, facts)];
   return [
     element('p', { class: 'verdict', id: 'verdict' }, sign, answer.verdict),
     element('p', {}, (diagnosis ?? answer).sentence),
-    factTable('The evidence', rows),
+    factTable('The evidence', answer, evidence),
     ...Object.entries(answer.tensors ?? {}).map(([name, one]) =>
       quiet(`${name}: ${one.verdict}, largest difference ${rounded(one.max_error)}`)),
     answer.would_show.length ? element('p', {}, `These data rule out: ${answer.would_show.join(', ')}.`) : '',
     answer.would_not_show.length ? quiet(`They would not show: ${answer.would_not_show.join(', ')}.`) : '',
-    ...(diagnosis ? facts(diagnosis) : [])];
+    ...(diagnosis ? shown(diagnosis) : [])];
 }
 
-const factTable = (caption, rows) => element('div', { class: 'facts' },
-  table(caption, ['fact', 'value'], rows.filter(([, value]) => value !== '-' && value !== '')));
+// Keys of the JSON, in the order of the tables.
+const evidence = ['max_error', 'tolerance', 'worst', 'first', 'tensor', 'layout', 'layer', 'rope'];
+const facts = ['pairing', 'direction', 'first', 'rotary_dim', 'positions', 'inv_freq', 'base', 'scaling',
+  'scaling_parameters', 'attention_factor', 'precision', 'layout', 'heads', 'residual'];
+const isKnown = value => value !== null && value !== undefined && value !== '';
 
-function factRows(facts) {
-  const keys = ['pairing', 'direction', 'first', 'rotary_dim', 'positions', 'inv_freq', 'base', 'scaling',
-    'scaling_parameters', 'attention_factor', 'precision', 'layout', 'heads', 'residual'];
-  return keys.filter(key => key in facts).map(key => [key.replaceAll('_', ' '), factText(facts[key])]);
-}
+const factTable = (caption, values, keys) => element('div', { class: 'facts' }, table(caption, ['fact', 'value'],
+  keys.filter(key => isKnown(values[key])).map(key => [key.replaceAll('_', ' '), factText(values[key])])));
+
 function factText(value) {
-  if (value === null || value === undefined) return 'not known';
   if (typeof value === 'number') return rounded(value, 6);
+  if (typeof value === 'string') return value;
   if (Array.isArray(value) && value.every(Number.isInteger)) return ranges(value);
   if (Array.isArray(value)) return `${rounded(value[0])} to ${rounded(value.at(-1))}`;
-  if (typeof value === 'string') return value;
-  return Object.entries(value).map(([key, one]) => `${key} ${whole(one)}`).join(', ');
+  const known = Object.entries(value).filter(([, one]) => isKnown(one));
+  return known.map(([key, one]) => `${key} ${factText(one)}`).join(', ');
 }
 
 // Draws where the tensor differs from what `apply` makes of the one before: the largest difference of each head of each
@@ -147,8 +139,8 @@ function wrongPicture(shape, expected, found, { tensor, layout, tolerance }) {
   const most = Math.max(...worst);
   const label = `${off} of ${b * t * h} heads of tokens of ${tensor || 'the tensor'} differ by more than ` +
     `${rounded(tolerance)}, by up to ${rounded(most)}; the stronger, the worse.`;
-  const cells = cellsOf(columns, worst.map(value => (value > tolerance ? -value - most / 4 : 0)));
-  const map = { x: [-0.5, b * t - 0.5], y: [-0.5, h - 0.5], cells };
+  const map = mapOf(columns, worst.map(value => (value > tolerance ? -value - most / 4 : 0)));
+  map.x[1] = b * t - 0.5;
   return [element('h3', {}, 'Where it differs'),
     figure(label, drawChart({ label, x: { label: 'token', whole: true }, y: { label: 'head', whole: true }, map }))];
 }

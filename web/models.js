@@ -10,16 +10,15 @@ const packLimit = 20000;  // characters of a config that an address carries
 async function through(bytes, stream) {
   return new Uint8Array(await new Response(new Blob([bytes]).stream().pipeThrough(stream)).arrayBuffer());
 }
+const base64 = { alphabet: 'base64url', omitPadding: true };
 // "=NAME/TEXT", the text deflated and in base64 with - and _.
 async function pack(name, text) {
   const packed = await through(new TextEncoder().encode(text), new CompressionStream('deflate-raw'));
-  const base64 = btoa(Array.from(packed, byte => String.fromCharCode(byte)).join(''));
-  return `=${name}/${base64.replaceAll('+', '-').replaceAll('/', '_').replaceAll('=', '')}`;
+  return `=${name}/${packed.toBase64(base64)}`;
 }
 async function unpack(value) {
-  const base64 = value.split('/')[1]?.replaceAll('-', '+').replaceAll('_', '/');
   try {
-    const packed = Uint8Array.from(atob(base64), one => one.charCodeAt(0));
+    const packed = Uint8Array.fromBase64(value.split('/')[1], base64);
     return new TextDecoder().decode(await through(packed, new DecompressionStream('deflate-raw')));
   } catch {
     throw new Error(`the text of ${ownName(value)} is broken in this link`);
@@ -59,12 +58,9 @@ function chooseModel(key, value) {
   change({ [key]: value, ...(key === 'model' ? { ...turning, rope: '' } : {}) });
 }
 
-function fillModelSelects() {
+function wireModelSelects() {
   for (const key of ['model', 'beside']) {
-    const select = byId(key + '-select'), names = builtIn.map(({ name }) => option(name, name));
-    if (key === 'beside') select.append(option('', 'none'));
-    select.append(element('optgroup', { label: 'built in' }, ...names), option('own', '', { hidden: true }));
-    select.onchange = () => chooseModel(key, select.value);
+    byId(key + '-select').onchange = event => chooseModel(key, event.target.value);
     byId(key + '-file').onchange = event => event.target.files[0] && takeFile(key, event.target.files[0]);
   }
 }
@@ -72,9 +68,10 @@ function showModelSelects() {
   byId('beside-bar').hidden = state.panel !== 'model';
   if (!['longer', 'exact'].includes(state.panel)) byId('rope-bar').hidden = true;
   for (const key of ['model', 'beside']) {
-    const select = byId(key + '-select'), value = state[key], own = /^(=|file:)/.test(value);
-    Object.assign(select.lastChild, { hidden: !own, textContent: own ? ownName(value) : '' });
-    select.value = own ? 'own' : value;
+    const select = byId(key + '-select'), values = new Set([...builtIn.map(({ name }) => name), state[key]]);
+    if (key === 'beside') values.add('');
+    select.replaceChildren(...[...values].map(value => option(value, ownName(value) || 'none')));
+    select.value = state[key];
   }
 }
 

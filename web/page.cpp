@@ -8,10 +8,8 @@
 
 extern "C" {
 
-// Memory for the words of page_run, which frees it.
-__attribute__((export_name("page_alloc"))) void* page_alloc(std::size_t size) { return std::malloc(size); }
-
-// Runs one command line. words: `count` words, the program's name first, each with a NUL behind it.
+// Runs one command line. words: memory of malloc, freed here, with `count` words, the program's name first, and a NUL
+// behind each.
 __attribute__((export_name("page_run"))) int page_run(char* words, int count) {
   std::vector<char*> list;
   for (char* word = words; std::ssize(list) < count; word += std::strlen(word) + 1) list.push_back(word);

@@ -18,54 +18,44 @@ const workerAddress = URL.createObjectURL(
   new Blob([document.getElementById('worker').textContent], { type: 'text/javascript' }));
 
 // A worker with an instance of the program, which answers one question after the other.
-class Instance {
-  #worker = new Worker(workerAddress);
-  #waiting = new Map();  // number of a question: what is called with its answer
-
-  constructor() {
-    compiled.then(module => this.#worker.postMessage({ module }));
-    this.#worker.onmessage = ({ data: { id, told, broken, answer } }) => {
-      const question = this.#waiting.get(id);
-      if (told !== undefined) question.told(told);
-      else if (broken) question.reject(new Error(broken));
-      else question.resolve(answer);
-    };
-  }
-  async run(words, files, told) {
+function startInstance() {
+  const worker = new Worker(workerAddress), { promise: ended, reject: end } = Promise.withResolvers();
+  compiled.then(module => worker.postMessage({ module }));
+  ended.catch(() => worker.terminate());
+  const run = async (words, files, told) => {
     await compiled;  // the module is sent first
-    const id = ++asked, answer = new Promise((resolve, reject) => this.#waiting.set(id, { resolve, reject, told }));
-    this.#worker.postMessage({ id, words, files });
-    return answer.finally(() => this.#waiting.delete(id));
-  }
-  end(reason) {
-    this.#worker.terminate();
-    for (const { reject } of this.#waiting.values()) reject(reason);
-  }
+    const { port1, port2 } = new MessageChannel();
+    worker.postMessage({ words, files, port: port2 }, [port2]);
+    const answered = new Promise((resolve, reject) => {
+      port1.onmessage = ({ data: { text, broken, answer } }) =>
+        (text ? told(text) : broken ? reject(new Error(broken)) : resolve(answer));
+    });
+    return Promise.race([answered, ended]).finally(() => port1.close());
+  };
+  return { run, end };
 }
-let asked = 0;
 
 const heavyCommands = ['accuracy', 'check', 'convert', 'diagnose'];
 const sharedMemoryLimit = 128 << 20;  // an instance never gives memory back
-let shared = new Instance();
+let shared = startInstance();
 
 // Runs one command. words: as in ["inspect", "config.json", "--json"]; files: names to strings, Uint8Arrays or Files.
 // signal: an AbortSignal that stops it; told: called with text on standard error as it comes. A command that may take
 // long or much runs in an instance of its own, whose memory is given back.
 async function run(words, files = {}, { signal, told = () => {} } = {}) {
   signal?.throwIfAborted();
-  const encoder = new TextEncoder(), size = Object.values(files).reduce((sum, data) => sum + (data.length ?? 0), 0);
-  const alone = signal || heavyCommands.includes(words[0]) || size > 8 << 20;
-  const instance = alone ? new Instance() : shared;
+  const encoder = new TextEncoder(), alone = signal || heavyCommands.includes(words[0]);
+  const instance = alone ? startInstance() : shared;
   const given = Object.fromEntries(Object.entries(files).map(([name, data]) =>
     [name.replace(/^(\.?\/)+/, ''), typeof data === 'string' ? encoder.encode(data) : data]));
   signal?.addEventListener('abort', () => instance.end(signal.reason));
   let over = true;  // the instance is then of no more use
   try {
-    const answer = await instance.run(words.map(String), given, told);
-    over = alone || answer.memory > sharedMemoryLimit;
+    const { memory, ...answer } = await instance.run(words.map(String), given, told);
+    over = alone || memory > sharedMemoryLimit;
     return answer;
   } finally {
-    if (over && instance === shared) shared = new Instance();
+    if (over && instance === shared) shared = startInstance();
     if (over) instance.end(new Error('the program was started anew'));
   }
 }
@@ -93,7 +83,4 @@ function askOnce(words, files) {
 }
 const answers = new Map();
 
-window.rotary = async (words, files) => {
-  const { status, output, error, files: made } = await run(words, files);
-  return { status, output, error, files: made };
-};
+window.rotary = (words, files) => run(words, files);

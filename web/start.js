@@ -2,7 +2,7 @@
 
 Object.assign(defaults, { model: builtIn[0].name, beside: '', rope: '', words: '', chapter: '1', ...firstFigure });
 
-fillModelSelects();
+wireModelSelects();
 document.addEventListener('submit', event => event.preventDefault());
 document.addEventListener('change', ({ target }) => {
   if (target.dataset.state) change({ [target.dataset.state]: target.value.trim() });

@@ -48,7 +48,7 @@ async function tableAt(rope, positions) {
 
 const pickedOf = pairs => Math.min(Number(state.pair), pairs - 1);
 
-let clocks = [];  // {button, lines} of each pair, lines for the hands of the key and the query
+let clocks = [];  // {input, lines} of each pair, lines for the hands of the key and the query
 
 function makeClocks(pairs) {
   clocks = Array.from({ length: pairs }, (_, pair) => {
@@ -56,27 +56,21 @@ function makeClocks(pairs) {
       drawn('line', { class: `hand series-${series}`, x1: 20, y1: 20, 'stroke-dasharray': dashes });
     const lines = [hand(1, '4 3'), hand(0)];
     const face = drawn('circle', { class: 'face', cx: 20, cy: 20, r: 18 });
-    const button = pressed(drawn('svg', { viewBox: '0 0 40 40', 'aria-hidden': 'true' }, face, ...lines),
-      () => change({ pair: String(pair) }), { 'aria-label': `pair ${pair}` });
-    button.append(String(pair));
-    return { button, lines };
+    const input = element('input', { type: 'radio', name: 'pair', 'aria-label': `pair ${pair}`,
+      onchange: () => change({ pair: String(pair) }) });
+    const svg = drawn('svg', { viewBox: '0 0 40 40', 'aria-hidden': 'true' }, face, ...lines);
+    return { input, lines, label: element('label', {}, input, svg, pair) };
   });
   byId('clocks').className = pairs <= 8 ? 'few' : '';
-  byId('clocks').replaceChildren(...clocks.map(({ button }) => button));
+  byId('clocks').replaceChildren(...clocks.map(({ label }) => label));
 }
-byId('clocks').onkeydown = ({ target, key }) => {  // one clock takes the focus, and arrows lead to the others
-  const next = clocks.findIndex(({ button }) => button === target) + { ArrowRight: 1, ArrowLeft: -1 }[key];
-  clocks[next]?.button.focus();
-  clocks[next]?.button.click();
-};
 
 async function showHands(rope, key, query) {
   const hands = await tableAt(rope, [key, query]), pairs = hands[0].cos.length;
   const picked = pickedOf(pairs), before = [Number(state.a), Number(state.b)];
   if (clocks.length !== pairs) makeClocks(pairs);
-  clocks.forEach(({ button, lines }, pair) => {
-    button.setAttribute('aria-pressed', String(pair === picked));
-    button.tabIndex = pair === picked ? 0 : -1;
+  clocks.forEach(({ input, lines }, pair) => {
+    input.checked = pair === picked;
     lines.forEach((line, i) => {
       const cos = hands[i].cos[pair], sin = hands[i].sin[pair];
       const length = Math.hypot(cos, sin) || 1;  // the attention factor, which is in both
@@ -200,7 +194,7 @@ function scoreSentence(words, at, [right, wrong]) {
 
 // The key is the patch in the middle of an image, the query each patch of it.
 async function showPatches(rope) {
-  const reach = 16, side = 2 * reach + 1, middle = reach * side + reach, edges = [-reach - 0.5, reach + 0.5];
+  const reach = 16, side = 2 * reach + 1, middle = reach * side + reach;
   const axes = rope.axis_names.length, below = Number(state.below), right = Number(state.right);
   if (!(Math.max(Math.abs(below), Math.abs(right)) <= reach) || !Number.isInteger(below + right))
     throw new Error(`rows and columns must be whole numbers from -${reach} to ${reach}`);
@@ -213,7 +207,7 @@ async function showPatches(rope) {
     drawChart({ label: `The scores of a patch with the ${side} x ${side} patches around it`,
       x: { label: 'columns to the right', whole: true }, y: { label: 'rows below', whole: true },
       marks: [{ x: right }, { y: below }],
-      map: { x: edges, y: edges, square: true, cells: cellsOf(side, all.map(one => one - ground)) } }),
+      map: { ...mapOf(side, all.map(one => one - ground), -reach, -reach), square: true } }),
     quiet(`The key is in the middle. A score, ${name}, is blue above ${rounded(ground, 2)}, orange below. `,
       axes ? '' : `This rope has one axis: the patches are numbered row by row, ${side} in each.`));
 }
@@ -229,8 +223,7 @@ async function showTable(rope, key, query) {
       ' and the sine ', shown('sin-here', sin[pair]), '.'),
     drawChart({ label: `The cosines of ${cos.length} pairs at ${count} positions`,
       x: { label: 'position', whole: true }, y: { label: 'pair', whole: true },
-      marks: [{ y: pair }, ...(query < key + count ? [{ x: query }] : [])],
-      map: { x: [key - 0.5, key + count - 0.5], y: [-0.5, cos.length - 0.5], cells: cellsOf(count, values) } }),
+      marks: [{ y: pair }, ...(query < key + count ? [{ x: query }] : [])], map: mapOf(count, values, key) }),
     quiet('A cosine is blue above 0, orange below. The positions begin at the key; the lines are at the query and at ' +
       'the chosen pair.'));
 }
@@ -245,16 +238,15 @@ const stepOfPosition = position => (position <= 100 ? position : Math.round(100 
 
 const sliders = ['key', 'distance'];
 const mistakes = [...byId('mistakes').elements];  // a switch for each
-const mistakesChosen = () => mistakes.filter(one => one.checked).map(one => one.value);
-
 for (const key of sliders) wireSlider(key, positionOfStep);
-byId('mistakes').onchange = () => change({ wrong: mistakesChosen().join(',') });
+byId('mistakes').onchange = () =>
+  change({ wrong: String(mistakes.filter(one => one.checked).map(one => one.value)) });
 byId('hands-legend').append(legend([{ name: 'key', series: 1, dashed: true }, { name: 'query', series: 0 }]));
 let playing = null;  // a timer
 byId('play').onclick = ({ target }) => {
   clearInterval(playing);
   playing = playing === null ? setInterval(() => {
     if (state.panel === 'turns') change({ distance: String(Number(state.distance) + 1) });
-  }, 200) : null;
+  }, matchMedia('(prefers-reduced-motion)').matches ? 1000 : 200) : null;
   target.textContent = playing === null ? 'Play' : 'Stop';
 };

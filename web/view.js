@@ -77,7 +77,7 @@ function copyButton(label, text) {
   return pressed(label, async ({ target }) => {
     target.textContent = await navigator.clipboard.writeText(text()).then(() => 'Copied', () => 'The browser refused');
     setTimeout(() => { target.textContent = label; }, 1500);
-  }, { class: 'small' });
+  });
 }
 
 function downloadLink(name, data) {
@@ -143,14 +143,10 @@ function showSlider(key, step, text) {
 
 const panels = new Map();  // name: a function that shows it
 
-// A panel whose answer is what parts() gives, or the sentence of its error; meanwhile its state is `busy`.
-function addPanel(name, parts, busy) {
-  const answer = byId(name + '-answer'), said = byId(name + '-state');
-  panels.set(name, newest(async () => {
-    said.textContent = busy ?? said.textContent;
-    answer.replaceChildren(...await parts().catch(error => [failure(error)]));
-    said.textContent = '';
-  }));
+// A panel whose answer is what parts() gives, or the sentence of its error.
+function addPanel(name, parts) {
+  panels.set(name, newest(async () =>
+    byId(name + '-answer').replaceChildren(...await parts().catch(error => [failure(error)]))));
 }
 
 let timesShown = 0;

@@ -23,4 +23,9 @@ struct sigaction {
   int sa_flags;
 };
 inline int sigaction(int, const struct sigaction*, struct sigaction*) { return -1; }
+
+struct winsize {  // which ioctl never fills
+  unsigned short ws_col;
+};
+constexpr int TIOCGWINSZ = 0;
 #endif

@@ -1,17 +1,20 @@
 // The part of WASI preview 1 that rotary calls, over files in memory.
 //   files: a Map of names, without a leading slash, to Uint8Array or File. A File is read piece by piece where it lies,
-//   which only a worker can; what the program writes appears as Uint8Array.
+//   which only a worker can; what the program writes appears as Uint8Array. A folder that it makes is a name with a
+//   slash at its end.
 //   told: called with each piece of text on standard error, a terminal, where long commands say how far they are.
 // Returns {imports, bind(memory), output()}; output() is the text since the last call, {output, error}.
 function makeWasi(files, told) {
   const BADF = 8, EXIST = 20, INVAL = 28, NOENT = 44, NOSYS = 52;  // errno of WASI
   const FOLDER = 3, REGULAR = 4, CHARACTERS = 2;  // filetype of WASI
-  const CREATE = 1, EXCLUSIVE = 4, TRUNCATE = 8;  // oflags of path_open
+  const CREATE = 1, EXCLUSIVE = 4;  // oflags of path_open
   const reader = typeof FileReaderSync === 'undefined' ? null : new FileReaderSync();
   const encoder = new TextEncoder(), decoder = new TextDecoder();
   const root = 3;
-  const open = [{ written: [] }, { written: [] }, { written: [] }, { name: '' }];  // a file is {name, at}
-  const folders = new Set(['']), inodes = [];  // inodes: the names that were asked about
+  // What is open: a folder {name}, a file that is read {name, at}, or one that is written from its beginning {name,
+  // written}, whose parts become the file when it is closed. The streams have no name.
+  const open = [{ written: [] }, { written: [] }, { written: [] }, { name: '' }];
+  const inodes = [];  // the names that were asked about
   let memory;
 
   const view = () => new DataView(memory.buffer);
@@ -31,13 +34,13 @@ function makeWasi(files, told) {
     }
     return steps.join('/');
   }
+  const namesBelow = folder => [...files.keys()].filter(name => name.startsWith(folder + '/'));
   // The kind of a name, {name, type, size}; null if neither a file nor a folder has it.
   function kindOf(name) {
     if (files.has(name)) return { name, type: REGULAR, size: files.get(name).size ?? files.get(name).length };
-    const is = folders.has(name) || [...files.keys()].some(key => key.startsWith(name + '/'));
-    return is ? { name, type: FOLDER, size: 0 } : null;
+    return name === '' || namesBelow(name).length ? { name, type: FOLDER, size: 0 } : null;
   }
-  const kindAt = fd => (open[fd]?.written ? { type: CHARACTERS, size: 0 } : kindOf(open[fd]?.name));
+  const kindAt = fd => (fd < root ? { type: CHARACTERS, size: 0 } : kindOf(open[fd]?.name));
   function putStatus(at, kind, otherwise) {
     if (!kind) return otherwise;
     bytes(at, 64).fill(0);
@@ -46,9 +49,7 @@ function makeWasi(files, told) {
     view().setUint8(at + 16, kind.type);
     return put64(at + 32, kind.size);
   }
-  // A call on a regular file, or on one of the streams in the list.
-  const ofFile = (call, streams = []) => (fd, ...words) =>
-    (streams.includes(fd) || files.has(open[fd]?.name) ? call(open[fd], ...words) : BADF);
+  const ofFile = call => (fd, ...words) => (files.has(open[fd]?.name) ? call(open[fd], ...words) : BADF);
 
   function read(name, from, at, count) {
     const data = files.get(name);
@@ -63,24 +64,21 @@ function makeWasi(files, told) {
     return done;
   }
 
-  function write(name, from, part) {
-    let data = files.get(name);
-    const size = Math.max(data.length, from + part.length);
-    if (size > data.buffer.byteLength) {  // a file that grows is a view of a buffer with room
-      const old = data;
-      data = new Uint8Array(Math.max(size, 2 * old.length));
-      data.set(old);
+  const sizeOf = parts => parts.reduce((sum, part) => sum + part.length, 0);
+  function joined(parts) {
+    const all = new Uint8Array(sizeOf(parts));
+    let at = 0;
+    for (const part of parts) {
+      all.set(part, at);
+      at += part.length;
     }
-    data = new Uint8Array(data.buffer, 0, size);
-    data.set(part, from);
-    files.set(name, data);
+    return all;
   }
 
   function namesIn(folder) {
-    const start = folder === '' ? '' : folder + '/';
-    const inside = [...files.keys(), ...folders].filter(name => name.startsWith(start) && name !== folder);
-    return [...new Set(inside.map(name => name.slice(start.length).split('/')[0]))].map(name =>
-      ({ name, type: files.has(start + name) ? REGULAR : FOLDER }));
+    const start = folder === '' ? '' : folder + '/', inside = [...files.keys()].filter(name => name.startsWith(start));
+    const names = new Set(inside.map(name => name.slice(start.length).split('/')[0]).filter(name => name !== ''));
+    return [...names].map(name => ({ name, type: files.has(start + name) ? REGULAR : FOLDER }));
   }
 
   const calls = {
@@ -107,10 +105,10 @@ function makeWasi(files, told) {
       const name = nameAt(fd, path, size);
       if (files.has(name) && flags & CREATE && flags & EXCLUSIVE) return EXIST;
       if (!kindOf(name) && !(flags & CREATE)) return NOENT;
-      if (flags & CREATE && (!files.has(name) || flags & TRUNCATE)) files.set(name, new Uint8Array());
-      return put32(at, open.push({ name, at: 0 }) - 1);
+      if (flags & CREATE) files.set(name, new Uint8Array());
+      return put32(at, open.push(flags & CREATE ? { name, written: [] } : { name, at: 0 }) - 1);
     },
-    path_create_directory: (fd, path, size) => (folders.add(nameAt(fd, path, size)), 0),
+    path_create_directory: (fd, path, size) => (files.set(nameAt(fd, path, size) + '/', new Uint8Array()), 0),
     fd_readdir(fd, at, size, cookie, used) {
       if (!open[fd]) return BADF;
       const entries = namesIn(open[fd].name).slice(Number(cookie)).map(({ name, type }, i) => {
@@ -127,27 +125,24 @@ function makeWasi(files, told) {
     },
     fd_pread: ofFile(({ name }, at, count, from, done) => put32(done, read(name, Number(from), at, count))),
     fd_read: ofFile((file, at, count, done) => {
-      const got = file.written ? 0 : read(file.name, file.at, at, count);  // standard input is empty
+      const got = read(file.name, file.at, at, count);
       file.at += got;
       return put32(done, got);
-    }, [0]),
+    }),
     fd_seek: ofFile((file, offset, whence, at) => {
       file.at = Number(offset) + [0, file.at, kindOf(file.name).size][whence];
       return put64(at, file.at);
     }),
-    fd_write: ofFile((file, at, count, done) => {
-      let all = 0;
-      for (const part of vectors(at, count)) {
-        if (file.written) file.written.push(part.slice());
-        else write(file.name, file.at + all, part);
-        if (file === open[2]) told(decoder.decode(part));
-        all += part.length;
-      }
-      file.at += all;
-      return put32(done, all);
-    }, [1, 2]),
+    fd_write(fd, at, count, done) {
+      if (!open[fd]?.written) return BADF;
+      const parts = vectors(at, count).map(part => part.slice());
+      open[fd].written.push(...parts);
+      if (fd === 2) told(decoder.decode(joined(parts)));
+      return put32(done, sizeOf(parts));
+    },
     fd_close(fd) {
       if (fd < root || !open[fd]) return BADF;
+      if (open[fd].written) files.set(open[fd].name, joined(open[fd].written));
       open[fd] = null;
       while (open.length > root + 1 && !open.at(-1)) open.pop();
       return 0;
@@ -155,23 +150,19 @@ function makeWasi(files, told) {
     path_rename(fd, path, size, toFd, to, length) {
       const name = nameAt(fd, path, size), now = nameAt(toFd, to, length);
       if (!kindOf(name)) return NOENT;
-      for (const old of [...files.keys(), ...folders].filter(one => one === name || one.startsWith(name + '/'))) {
-        if (files.has(old)) files.set(now + old.slice(name.length), files.get(old));
-        else folders.add(now + old.slice(name.length));
-        if (name !== now) files.delete(old) || folders.delete(old);
+      for (const old of [name, ...namesBelow(name)].filter(one => files.has(one) && name !== now)) {
+        files.set(now + old.slice(name.length), files.get(old));
+        files.delete(old);
       }
       return 0;
     },
     path_unlink_file: (fd, path, size) => (files.delete(nameAt(fd, path, size)) ? 0 : NOENT),
-    path_remove_directory: (fd, path, size) => (folders.delete(nameAt(fd, path, size)) ? 0 : NOENT),
+    path_remove_directory: (fd, path, size) => (files.delete(nameAt(fd, path, size) + '/') ? 0 : NOENT),
     path_readlink: () => INVAL,  // nothing is a link
   };
   const imports = { wasi_snapshot_preview1: new Proxy(calls, { get: (all, name) => all[name] ?? (() => NOSYS) }) };
   function output() {
-    const [text, errors] = [1, 2].map(fd => {
-      const joined = new TextDecoder(), parts = open[fd].written.splice(0);
-      return parts.map(part => joined.decode(part, { stream: true })).join('');
-    });
+    const [text, errors] = [1, 2].map(fd => decoder.decode(joined(open[fd].written.splice(0))));
     return { output: text, error: errors.replace(/[^\n]*\r/g, '') };  // what a terminal would show last
   }
   return { imports, output, bind: given => { memory = given; } };

@@ -1,10 +1,10 @@
-// The program in a worker. It is sent {module} first, then questions {id, words, files}, and answers each with
-// {id, told} while it works, then {id, answer}, or {id, broken} where the program has stopped. An answer is {status,
-// output, error, files, memory}; files has what the command has written, as Uint8Array.
-let ready, asked;
+// The program in a worker. It is sent {module} first, then questions {words, files, port}, and answers each at its port
+// with {text} while it works, then {answer}, or {broken} where the program has stopped. An answer is {status, output,
+// error, files, memory}; files has what the command has written, as Uint8Array.
+let ready, port;
 
 async function start(module) {
-  const files = new Map(), wasi = makeWasi(files, text => postMessage({ id: asked, told: text }));
+  const files = new Map(), wasi = makeWasi(files, text => port.postMessage({ text }));
   const { exports } = await WebAssembly.instantiate(module, wasi.imports);
   wasi.bind(exports.memory);
   exports._initialize();
@@ -15,11 +15,12 @@ function run({ files, wasi, exports }, words, given) {
   files.clear();
   for (const [name, data] of Object.entries(given)) files.set(name, data);
   const text = new TextEncoder().encode(['rotary', ...words].join('\0') + '\0');
-  const at = exports.page_alloc(text.length);
+  const at = exports.malloc(text.length);
   new Uint8Array(exports.memory.buffer, at, text.length).set(text);
   const status = exports.page_run(at, words.length + 1);
-  const made = [...files].filter(([name, data]) => data !== given[name]).map(([name, data]) => [name, data.slice()]);
-  return { status, ...wasi.output(), files: Object.fromEntries(made), memory: exports.memory.buffer.byteLength };
+  const made = [...files].filter(([name, data]) => data !== given[name] && !name.endsWith('/'));
+  return { status, ...wasi.output(), files: Object.fromEntries(made.map(([name, data]) => [name, data.slice()])),
+    memory: exports.memory.buffer.byteLength };
 }
 
 onmessage = async ({ data }) => {
@@ -27,11 +28,12 @@ onmessage = async ({ data }) => {
     ready = start(data.module);
     return;
   }
-  asked = data.id;
   try {
-    const answer = run(await ready, data.words, data.files);
-    postMessage({ id: data.id, answer }, Object.values(answer.files).map(file => file.buffer));
+    const instance = await ready;
+    port = data.port;
+    const answer = run(instance, data.words, data.files);
+    port.postMessage({ answer }, Object.values(answer.files).map(file => file.buffer));
   } catch (error) {  // the program is then in no state to go on
-    postMessage({ id: data.id, broken: String(error) });
+    data.port.postMessage({ broken: String(error) });
   }
 };

@@ -6,8 +6,8 @@ import { resolve } from 'node:path';
 
 const root = new URL('../../', import.meta.url), folder = new URL('files/tests/golden/configs/', root);
 const read = name => readFileSync(new URL(name, root), 'utf8');
-const worker = 'let onmessage; const postMessage = () => {};' + read('web/wasi.js') + read('web/worker.js');
-const { start, run } = new Function(worker + 'return { start, run };')();
+const worker = 'let onmessage;' + read('web/wasi.js') + read('web/worker.js');
+const { start, run } = new Function(worker + 'port = { postMessage() {} }; return { start, run };')();
 const wasm = process.argv[2], program = resolve(process.argv[3]);
 
 const instance = await start(await WebAssembly.compile(readFileSync(wasm)));

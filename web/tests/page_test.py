@@ -418,7 +418,7 @@ def test_keyboard(page):
     page.settle()
     equal(page.js("return document.getElementById('distance').value"), "2")
     page.go("turns?of=0&vectors=equal")
-    page.js("document.querySelector('#clocks [aria-pressed=true]').focus()")
+    page.js("document.querySelector('#clocks :checked').focus()")
     page.press(Keys.ARROW_RIGHT)
     page.settle()
     equal(page.text("#pair-title"), "Pair 1, three ways")
