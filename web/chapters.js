@@ -2,14 +2,13 @@
 
 // The state of the figure that a chapter speaks about, beside the first one's.
 const firstFigure = { of: 'plain', base: '10000', dim: '2', pairing: 'interleaved', key: '0', distance: '1', pair: '0',
-  a: '3', b: '1', vectors: 'typed', q: '3 1', k: '3 1', reach: '64', wrong: '', picture: 'distance', below: '0',
-  right: '1' };
+  vectors: 'typed', q: '3 1', k: '3 1', reach: '64', wrong: '', picture: 'distance', below: '0', right: '1' };
 const figures = {
   1: {},
   2: { k: '2 2', key: '2', distance: '3' },
-  3: { dim: '4', q: '1 0 1 0', k: '1 0 1 0', distance: '44', a: '1', b: '0' },
+  3: { dim: '4', q: '1 0 1 0', k: '1 0 1 0', distance: '44' },
   4: { dim: '8', vectors: 'equal', distance: '10', picture: 'table' },
-  5: { dim: '4', q: '1 2 3 4', k: '1 2 3 4', distance: '2', a: '1', b: '2' },
+  5: { dim: '4', q: '1 2 3 4', k: '1 2 3 4', distance: '2' },
   6: { k: '2 2', key: '2', distance: '3' },
   7: { dim: '4', q: '1 2 3 4', k: '4 1 3 2', key: '4', distance: '3', wrong: 'pairing' },
   8: { dim: '128', vectors: 'equal', distance: '44', reach: '32768' },

@@ -41,9 +41,9 @@ function drawChart({ label, x, y, lines = [], bands = [], marks = [], map }) {
   const across = axis(parts.flatMap(one => one.x ?? []), left, right, x, 60);
   const up = axis([...parts.flatMap(one => one.y ?? []), ...bands.flatMap(({ low, high }) => [...low, ...high])],
     map ? top : bottom, map ? bottom : top, y, 32);
-  const svg = drawn('svg', { viewBox: `0 0 ${width} ${height}`, width, height, role: 'img', 'aria-label': label });
-  const text = (at, anchor, said) => svg.append(drawn('text', { ...at, 'text-anchor': anchor }, said));
-  const path = (kind, d, more) => svg.append(drawn('path', { class: kind, d, ...more }));
+  const svg = element('svg', { viewBox: `0 0 ${width} ${height}`, width, height, role: 'img', 'aria-label': label });
+  const text = (at, anchor, said) => svg.append(element('text', { ...at, 'text-anchor': anchor }, said));
+  const path = (kind, d, more) => svg.append(element('path', { class: kind, d, ...more }));
   const upright = value => `M${across.at(value)} ${top}V${bottom}`;
   const level = value => `M${left} ${up.at(value)}H${right}`;
   const point = (x, y) => `${across.at(x).toFixed(1)} ${up.at(y).toFixed(1)}`;
@@ -58,7 +58,7 @@ function drawChart({ label, x, y, lines = [], bands = [], marks = [], map }) {
   text({ x: (left + right) / 2, y: height - 6 }, 'middle', x.label);
   text({ transform: `translate(12 ${(bottom + top) / 2}) rotate(-90)` }, 'middle', y.label);
   const place = { x: left, y: top, width: right - left, height: bottom - top };
-  if (map) svg.append(drawn('foreignObject', place, map.canvas));
+  if (map) svg.append(element('foreignObject', place, map.canvas));
   for (const { x, low, high, series } of bands) {
     const edge = values => x.map((at, i) => point(at, values[i]));
     path(`band series-${series}`, 'M' + [...edge(high), ...edge(low).reverse()].join('L') + 'Z');
@@ -73,7 +73,7 @@ function drawChart({ label, x, y, lines = [], bands = [], marks = [], map }) {
     const known = x.map((_, i) => i).filter(i => y[i] !== null && Number.isFinite(up.at(y[i])));
     const go = i => (known.includes(i - 1) ? 'L' : 'M') + point(x[i], y[i]);
     if (!points) path(`line series-${series}`, known.map(go).join(''), { 'stroke-dasharray': dashed ? '6 4' : null });
-    else svg.append(...known.map(i => drawn('circle', { class: `point kind-${points[i]} series-${series}`, r: 3.2,
+    else svg.append(...known.map(i => element('circle', { class: `point kind-${points[i]} series-${series}`, r: 3.2,
       cx: across.at(x[i]).toFixed(1), cy: up.at(y[i]).toFixed(1) })));
   }
   return svg;
@@ -95,8 +95,8 @@ const picture = (title, chart, keys = chart.lines) => figure(title, drawChart(ch
 
 function legend(keys) {
   const sample = ({ series, dashed, kind }) => (kind === undefined
-    ? drawn('path', { class: `line series-${series}`, d: 'M1 6H25', 'stroke-dasharray': dashed ? '6 4' : null })
-    : drawn('circle', { class: `point kind-${kind} series-${series}`, cx: 13, cy: 6, r: 4 }));
+    ? element('path', { class: `line series-${series}`, d: 'M1 6H25', 'stroke-dasharray': dashed ? '6 4' : null })
+    : element('circle', { class: `point kind-${kind} series-${series}`, cx: 13, cy: 6, r: 4 }));
   return element('ul', { class: 'legend' }, ...keys.map(key => element('li', {},
-    drawn('svg', { width: 26, height: 12, 'aria-hidden': 'true' }, sample(key)), ' ', key.name)));
+    element('svg', { width: 26, height: 12, 'aria-hidden': 'true' }, sample(key)), ' ', key.name)));
 }

@@ -74,7 +74,6 @@ function ropeTable(names, ropes, differing) {
     return [element('th', { scope: 'row', class: inner }, name, differs ? sign : null), ...cells,
             ...(one ? [element('td', { class: 'origin' }, originLink(ropes[0], key))] : [])];
   }));
-  for (const sign of made.querySelectorAll('.sign')) sign.closest('tr').className = 'differs';
   return element('div', { class: 'wide' }, made);
 }
 

@@ -53,12 +53,12 @@ let clocks = [];  // {input, lines} of each pair, lines for the hands of the key
 function makeClocks(pairs) {
   clocks = Array.from({ length: pairs }, (_, pair) => {
     const hand = (series, dashes) =>
-      drawn('line', { class: `hand series-${series}`, x1: 20, y1: 20, 'stroke-dasharray': dashes });
+      element('line', { class: `hand series-${series}`, x1: 20, y1: 20, 'stroke-dasharray': dashes });
     const lines = [hand(1, '4 3'), hand(0)];
-    const face = drawn('circle', { class: 'face', cx: 20, cy: 20, r: 18 });
+    const face = element('circle', { class: 'face', cx: 20, cy: 20, r: 18 });
     const input = element('input', { type: 'radio', name: 'pair', 'aria-label': `pair ${pair}`,
       onchange: () => change({ pair: String(pair) }) });
-    const svg = drawn('svg', { viewBox: '0 0 40 40', 'aria-hidden': 'true' }, face, ...lines);
+    const svg = element('svg', { viewBox: '0 0 40 40', 'aria-hidden': 'true' }, face, ...lines);
     return { input, lines, label: element('label', {}, input, svg, pair) };
   });
   byId('clocks').className = pairs <= 8 ? 'few' : '';
@@ -67,7 +67,8 @@ function makeClocks(pairs) {
 
 async function showHands(rope, key, query) {
   const hands = await tableAt(rope, [key, query]), pairs = hands[0].cos.length;
-  const picked = pickedOf(pairs), before = [Number(state.a), Number(state.b)];
+  const picked = pickedOf(pairs), half = rope.pairing === 'half', q = vectorOf(rope, 'q');
+  const at = rope.first + (half ? picked : 2 * picked), before = [q[at], q[at + (half ? pairs : 1)]];
   if (clocks.length !== pairs) makeClocks(pairs);
   clocks.forEach(({ input, lines }, pair) => {
     input.checked = pair === picked;
@@ -78,7 +79,7 @@ async function showHands(rope, key, query) {
       line.setAttribute('y2', (20 - 17 * sin / length).toFixed(2));
     });
   });
-  byId('pair-title').textContent = `Pair ${picked}, three ways`;
+  byId('pair-title').textContent = `Pair ${picked} of q, three ways`;
   const cos = hands[1].cos[picked], sin = hands[1].sin[picked];
   const { files } = await ask(['apply', '--cos', 'cos.npy', '--sin', 'sin.npy', '--pairing', 'half', ...ofTensors], {
     'cos.npy': npyOf([cos], [1, 1]), 'sin.npy': npyOf([sin], [1, 1]), 'x.npy': npyOf(before, [1, 1, 2]) });
@@ -86,7 +87,8 @@ async function showHands(rope, key, query) {
 }
 
 function threeWays(cos, sin, before, after) {
-  const six = value => value.toFixed(6).padStart(9), [a, b] = before.map(String), [x, y] = after.map(six);
+  const six = value => value.toFixed(6).padStart(9), [x, y] = after.map(six);
+  const [a, b, minus] = [...before, -before[1]].map(value => (Number.isInteger(value) ? String(value) : six(value)));
   const width = Math.max(a.length, b.length), wide = text => text.padStart(width);
   const signed = value => (value < 0 ? '- ' : '+ ') + Math.abs(value).toFixed(6) + 'i';
   const way = (title, ...lines) => element('div', focused(title), element('h4', {}, title), lines.join('\n'));
@@ -95,7 +97,7 @@ function threeWays(cos, sin, before, after) {
       `[ ${six(sin)} ${six(cos)} ] [ ${wide(b)} ] = [ ${y} ]`),
     way('complex numbers', `(${a} + ${b}i)`, `* (${six(cos).trim()} ${signed(sin)})`,
       `= ${x.trim()} ${signed(after[1])}`),
-    way('x cos + rotate_half(x) sin', `${wide(a)} * ${six(cos)} + ${wide(String(-before[1]))} * ${six(sin)} = ${x}`,
+    way('x cos + rotate_half(x) sin', `${wide(a)} * ${six(cos)} + ${wide(minus)} * ${six(sin)} = ${x}`,
       `${wide(b)} * ${six(cos)} + ${wide(a)} * ${six(sin)} = ${y}`)];
 }
 

@@ -4,13 +4,10 @@ const byId = id => document.getElementById(id);
 
 // element('p', {class: 'quiet'}, 'text', child): attributes that begin with "on" are listeners, and null children fall
 // away.
+const drawnTags = ['svg', 'path', 'line', 'circle', 'text', 'foreignObject'];
 function element(tag, attributes = {}, ...children) {
-  return filled(document.createElement(tag), attributes, children);
-}
-function drawn(tag, attributes = {}, ...children) {
-  return filled(document.createElementNS('http://www.w3.org/2000/svg', tag), attributes, children);
-}
-function filled(node, attributes, children) {
+  const space = drawnTags.includes(tag) ? 'http://www.w3.org/2000/svg' : 'http://www.w3.org/1999/xhtml';
+  const node = document.createElementNS(space, tag);
   for (const [name, value] of Object.entries(attributes)) {
     if (name.startsWith('on')) node.addEventListener(name.slice(2), value);
     else if (value === true) node.setAttribute(name, '');

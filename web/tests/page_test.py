@@ -368,7 +368,7 @@ def test_dropped_files(page):
         document.dispatchEvent(new DragEvent('drop', { dataTransfer: data, cancelable: true }));"""
     files = [[f"{name}.json", (CONFIGS / f"{name}.json").read_text()] for name in ("gpt-neox-20b", "falcon-7b")]
     page.js(drop, files)
-    page.wait("return document.querySelector('tr.differs') !== null")
+    page.wait("return document.querySelector('tr:has(.sign)') !== null")
     shown = page.text("#model-answer")
     assert "gpt_neox" in shown and "falcon" in shown
     page.wait("return location.hash.includes('beside=')")
@@ -378,7 +378,7 @@ def test_dropped_files(page):
 
 def test_two_models_side_by_side(page):
     page.go("model?beside=qwen3-8b")
-    shown = page.js("return [...document.querySelectorAll('tr.differs th')].map(one => one.firstChild.textContent)")
+    shown = page.js("return [...document.querySelectorAll('tr:has(.sign) th')].map(one => one.firstChild.textContent)")
     assert {"layers", "base", "scaling", "context"} <= set(shown) and "heads" not in shown, shown
 
 
@@ -421,7 +421,7 @@ def test_keyboard(page):
     page.js("document.querySelector('#clocks :checked').focus()")
     page.press(Keys.ARROW_RIGHT)
     page.settle()
-    equal(page.text("#pair-title"), "Pair 1, three ways")
+    equal(page.text("#pair-title"), "Pair 1 of q, three ways")
 
 
 def test_axe_finds_nothing(page):
