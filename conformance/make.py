@@ -69,7 +69,7 @@ def case(rotary, folder, name, row):
         *(["--length", row["length"]] if row["length"] else []))
     made = json.loads((folder / "g.json").read_text())
     said = {"id": name, "config": f"configs/{row['file']}.json", "source": row["source"], "layer": rope["layers"][0],
-            "part": rope["part"], "length": row["length"] or None,
+            "rope": row["rope"], "part": rope["part"], "length": row["length"] or None,
             "positions": made["positions"] if axes > 1 else made["positions"][0], "inv_freq": made["inv_freq"],
             "attention_factor": made["attention_factor"], "pairing": rope["pairing"], "first": rope["first"],
             "rotary_dim": rope["rotary_dim"], "head_dim": rope["head_dim"]}

@@ -18,11 +18,20 @@ AS_THEY_ARE = {
     "gemma-4-31b": [0, 1], "phi-1.5": [0], "phi-2": [0], "phi-3-mini-4k": [0], "phi-3-mini-128k": [4096, 131072],
     "phi-3-mini-128k-su": [131072], "phi-3.5-moe": [4096, 131072], "phi-4-mini": [4096, 131072], "phi-4": [0],
     "deepseek-v2-lite": [0], "deepseek-v3": [0], "kimi-k2": [0], "minicpm3-4b": [32768], "glm-4-9b-chat-hf": [0],
-    "glm-4-9b-0414": [0], "glm-4.5-air": [0], "glm-4.5v": [0], "gpt-oss-20b": [0], "gpt-j-6b": [0],
+    "glm-4-9b-0414": [0], "glm-4.5-air": [0], "glm-4.5v": [0], "gpt-oss-20b": [0], "gpt-j-6b": [2048],
     "gpt-neox-20b": [0], "pythia-1.4b": [0], "stablelm-2-1.6b": [0], "falcon-7b": [0], "olmo-2-7b": [0],
     "olmo-3-7b": [0, 1], "command-r-v01": [0], "command-r7b": [0], "granite-3.3-8b": [0], "smollm3-3b": [0],
     "modernbert-base": [0, 1], "hunyuan-7b": [0], "minimax-m2": [0], "ernie-4.5-0.3b": [0], "apertus-8b": [0],
     "exaone-4.0-32b": [0], "afm-4.5b": [0], "internlm2.5-7b-1m": [262144, 1048576], "lfm2-1.2b": [0], "bamba-9b": [0],
+}
+
+# Keys that turn nothing, which readers want and a file that this project wrote leaves out.
+WANTED = {"intermediate_size": 256, "rms_norm_eps": 1e-05, "vocab_size": 32000}
+FILLED = {
+    "yarn-mistral-7b-128k": WANTED, "internlm2.5-7b-1m": WANTED,
+    "mistral-small-3.1-24b": {f"text_config.{key}": value for key, value in WANTED.items()},
+    "lfm2-1.2b": {"vocab_size": 32000, "norm_eps": 1e-05, "conv_bias": False, "conv_L_cache": 3,
+                  "block_multiple_of": 256, "block_ffn_dim_multiplier": 1.0, "block_auto_adjust_ff_dim": True},
 }
 
 # name: (the file it is made of, the changes). Spellings of transformers 4 and 5 of the same model, then keys in excess.
@@ -65,7 +74,7 @@ def rows():
         origin = "" if name in OPENED else "; written by this project in the form of that file"
         for k in which:
             end = f"-at-{k}" if k > 1 else "" if len(which) == 1 else ("-a", "-b")[k]
-            found[name + end] = {"file": name, "config": name, "change": {}, "rope": k if k < 2 else 0,
+            found[name + end] = {"file": name, "config": name, "change": FILLED.get(name, {}), "rope": k if k < 2 else 0,
                                  "length": k if k > 1 else 0, "source": MODELS[name][0] + origin}
     for name, (config, change) in CHANGED.items():
         found[name] = {"file": name, "config": config, "change": change, "rope": 0, "length": 0,

@@ -1,0 +1,38 @@
+"""mlx-lm on MLX's CPU: the model of the config (its weights stay unmade), and the rope of the layer's attention."""
+import json
+import pathlib
+
+import mlx.core as mx
+import numpy as np
+from harness import NotThere, main
+from mlx_lm.utils import _get_classes
+
+
+def rotate(folder, case, q, positions):
+    if positions.ndim > 1 or not (pathlib.Path(folder) / "config.json").exists():
+        raise NotThere("text of one axis, and config.json only")
+    config = json.loads((pathlib.Path(folder) / "config.json").read_text())
+    try:
+        model_class, args_class = _get_classes(config)
+    except ValueError:
+        raise NotThere("no such model_type") from None
+    model = model_class(args_class.from_dict(config))
+    layer = model.layers[case["layer"]]
+    ropes = [m for name, m in layer.named_modules() if name.split(".")[-1] in ("rope", "rotary_emb")]
+    if len(ropes) != 1:
+        raise NotThere(f"{len(ropes)} ropes in the layer")
+    attention = next(m for _, m in layer.named_modules() if ropes[0] in m.children().values())
+    begin = getattr(attention, "qk_nope_head_dim", 0)  # MLA hands its rope the end of the head
+    x = mx.array(q[:, begin:])
+    if case["length"]:  # a whole sequence at once, as a prompt is
+        tokens = mx.zeros((case["length"], x.shape[1]))
+        tokens[mx.array(positions)] = x
+        out = np.array(ropes[0](tokens[None, None], offset=0)[0, 0][mx.array(positions)])
+    else:
+        out = np.concatenate([np.array(ropes[0](row[None, None, None], offset=int(p))[0, 0])
+                              for row, p in zip(x, positions)])
+    return np.concatenate([q[:, :begin], out], 1)
+
+
+if __name__ == "__main__":
+    main(rotate)

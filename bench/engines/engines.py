@@ -1,0 +1,29 @@
+"""The engines: an environment of its own for each name and version, and the adapter that calls it."""
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Engine:
+    name: str
+    version: str
+    adapter: str  # the file in adapters/
+    alone: tuple[str, ...]  # packages that are installed without what they ask for (torch, kernels of a GPU)
+    packages: tuple[str, ...] = ()  # packages that are installed with what they ask for
+    torch: bool = True  # takes torch and its kin from the folder of --torch
+
+    def __str__(self):
+        return f"{self.name}-{self.version}"
+
+
+def transformers(version):
+    return Engine("transformers", version, "transformers_.py", (), (f"transformers=={version}",))
+
+
+VLLM = """transformers==5.20.* regex cachetools psutil sentencepiece blake3 py-cpuinfo protobuf fastapi aiohttp openai
+    prometheus_client tiktoken lark==1.2.2 partial-json-parser pyzmq msgspec cloudpickle python-json-logger pybase64 cbor2
+    ijson setproctitle einops orjson jsonschema gguf"""
+
+ENGINES = (
+    *map(transformers, ("4.36.2", "4.44.2", "4.51.3", "4.57.6", "5.0.0", "5.24.0")),
+    Engine("mlx-lm", "0.32.2", "mlx_lm_.py", ("mlx==0.32.4", "mlx-cpu==0.32.4", "mlx-lm==0.32.2")),
+)

@@ -1,0 +1,70 @@
+"""What every adapter is called by, in its engine's own environment (numpy alone).
+
+An adapter's rotate(folder, case, q, positions) lets the engine read folder/config.json and rotate q, float32
+[tokens, head_dim], at positions ([tokens] or [axes, tokens]) in layer case["layer"]; it gives float32 of q's shape.
+"""
+import json
+import pathlib
+import shutil
+import sys
+import tempfile
+import traceback
+
+import numpy as np
+
+
+class NotThere(Exception):
+    """The engine has no such model, or nothing that could be called for it: no cell."""
+
+
+class OtherHead(Exception):
+    """The engine takes the heads for as many elements."""
+
+
+def read_values(path):
+    data = path.read_bytes()
+    end = 8 + int.from_bytes(data[:8], "little")
+    head = json.loads(data[8:end])
+    return {name: np.frombuffer(data[end + t["data_offsets"][0]:end + t["data_offsets"][1]], "<f4").reshape(t["shape"])
+            for name, t in head.items() if name != "__metadata__"}
+
+
+def last_line(error):
+    """The last line that the exception passed: its place and its text."""
+    frame = traceback.extract_tb(error.__traceback__)[-1]
+    return f"{frame.filename.split('site-packages/')[-1]}:{frame.lineno}", (frame.line or "").strip()
+
+
+def answer(rotate, folder, case, q):
+    """(result, sentence, rotated): result is "rotated", "refused", "crashed", "head_dim" or "not there"."""
+    try:
+        out = np.asarray(rotate(folder, case, q.copy(), np.array(case["positions"])), np.float32)
+        return ("rotated", "", out) if out.shape == q.shape else ("crashed", f"a result of shape {out.shape}", None)
+    except NotThere as error:
+        return "not there", str(error), None
+    except OtherHead as error:
+        return "head_dim", f"a head has {case['head_dim']} elements; the engine takes it for {error}", None
+    except Exception as error:  # noqa: BLE001  (whatever an engine throws is its answer)
+        if "--trace" in sys.argv:
+            traceback.print_exc()
+        place, line = last_line(error)  # an engine that says no says it with raise or assert
+        said = f"{type(error).__name__}: {error}".split("\n")[0][:200]
+        return "refused" if line.startswith(("raise", "assert")) else "crashed", f"{said} ({place})", None
+
+
+def main(rotate):
+    """ADAPTER CONFORMANCE OUT.npz [ID...]: writes what the engine made of each case."""
+    conformance, out, wanted = pathlib.Path(sys.argv[1]), sys.argv[2], [a for a in sys.argv[3:] if a[0] != "-"]
+    values, said, tensors = read_values(conformance / "values.safetensors"), {}, {}
+    for case in json.loads((conformance / "cases.json").read_text()):
+        if wanted and case["id"] not in wanted:
+            continue
+        with tempfile.TemporaryDirectory() as folder:
+            file = "params.json" if case["config"].endswith(".params.json") else "config.json"
+            shutil.copy(conformance / case["config"], pathlib.Path(folder) / file)
+            result, sentence, rotated = answer(rotate, folder, case, values[case["id"] + ".q"])
+        said[case["id"]] = [result, sentence]
+        if rotated is not None:
+            tensors[case["id"]] = rotated
+        print(case["id"], result, sentence, file=sys.stderr, flush=True)
+    np.savez(out, said=json.dumps(said), **tensors)
