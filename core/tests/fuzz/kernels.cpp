@@ -1,10 +1,12 @@
 // Random shapes, strides, types, tables and ways to walk memory: on every target, rotate, rotate_qk, rotate_qkv and
 // Table give the bits of the reference and of the scalar angles.
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <optional>
 
 #include "core/tests/support/elements.h"
+#include "core/tests/support/guarded.h"
 #include "cpu/tuning.h"
 #include "fuzz.h"
 #include "rotary/reference.h"
@@ -29,28 +31,38 @@ void walk_memory(Choices& choices) {
   tuning.table_bytes = choices.coin() ? 0 : 1 << choices.below(18);
 }
 
-// One tensor before a call, as the call must leave it, and for the call itself.
+// One tensor before a call and as the call must leave it. The call gets it at one end of memory between guard pages.
 struct Side {
   DType dtype;
   Layout from, to;
-  bool in_place;
-  Bytes x, out, wanted;
+  bool in_place, at_end;
+  Bytes x, before, wanted;
+  Guarded memory_in, memory_out;
 
   Side(Random& random, DType type, const Layout& sizes, bool stays)
       : dtype(type),
         from(nested_layout(random, sizes, !stays)),
         to(stays ? from : nested_layout(random, sizes, false)),
         in_place(stays),
+        at_end(random() % 2 == 0),
         x(hard_values(random, type, extent(from))),
-        out(stays ? x : patterned(bytes_of(to, type))),
-        wanted(out) {}
+        before(stays ? x : patterned(bytes_of(to, type))),
+        wanted(before),
+        memory_in(x.size()),
+        memory_out(before.size()) {}
 
-  ConstHeads in() const { return {in_place ? out.data() : x.data(), dtype, from}; }
-  Heads result() { return {out.data(), dtype, to}; }
+  std::byte* place(const Guarded& memory, std::size_t bytes) const {
+    return at_end ? memory.at_end(bytes) : memory.at_start();
+  }
+  void load() const {
+    std::copy(x.begin(), x.end(), place(memory_in, x.size()));
+    std::copy(before.begin(), before.end(), place(memory_out, before.size()));
+  }
+  Heads out() const { return {place(memory_out, before.size()), dtype, to}; }
+  ConstHeads in() const { return in_place ? ConstHeads(out()) : ConstHeads(place(memory_in, x.size()), dtype, from); }
   // The reference rotates the elements of each head from `first` on, for heads of this range.
   void expect(const Table& table, Direction direction, int first, std::int64_t heads) {
-    const Bytes before = in_place ? out : x;
-    const ConstHeads source{before.data(), dtype, from};
+    const ConstHeads source{x.data(), dtype, from};
     copy_heads(source, {wanted.data(), dtype, to});
     const auto of = [&](auto heads_of_all) {
       heads_of_all.layout.heads = heads;
@@ -63,7 +75,7 @@ struct Side {
     turning.head_dim -= first;
     std::vector<bool> rotated = rotated_elements(turning, table.rotary_dim());
     rotated.insert(rotated.begin(), static_cast<std::size_t>(rotated.empty() ? 0 : first), false);
-    const std::string difference = first_difference(out.data(), wanted.data(), dtype, extent(to), rotated);
+    const std::string difference = first_difference(out().data, wanted.data(), dtype, extent(to), rotated);
     require(difference.empty(), what + " on " + std::string(chosen_target()) + ": " + difference);
   }
 };
@@ -92,13 +104,12 @@ void rotate_heads(Choices& choices) {
   Side k(random, dtype, sizes, in_place);
   q.expect(table, options.direction, first, q.to.heads - (operation == 2 ? kv_heads : 0));
   if (operation == 1) k.expect(table, options.direction, first, k.to.heads);
-  const Bytes q_before = q.out, k_before = k.out;
   for (const std::string_view target : running_targets()) {
     const Using forced(target);
-    q.out = q_before, k.out = k_before;
-    if (operation == 0) rotate(q.in(), q.result(), table, options);
-    if (operation == 1) rotate_qk({q.in(), q.result()}, {k.in(), k.result()}, table, options);
-    if (operation == 2) rotate_qkv(q.in(), q.result(), kv_heads, table, options);
+    q.load(), k.load();
+    if (operation == 0) rotate(q.in(), q.out(), table, options);
+    if (operation == 1) rotate_qk({q.in(), q.out()}, {k.in(), k.out()}, table, options);
+    if (operation == 2) rotate_qkv(q.in(), q.out(), kv_heads, table, options);
     q.require_wanted(table, first, "q");
     if (operation == 1) k.require_wanted(table, first, "k");
   }
