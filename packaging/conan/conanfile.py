@@ -19,8 +19,8 @@ class Rotary(ConanFile):
     default_options = {"shared": False}
 
     def set_version(self):
-        text = load(self, Path(self.recipe_folder, "../../CMakeLists.txt"))
-        self.version = re.search(r"project\(rotary VERSION (\S+)", text)[1]
+        text = load(self, Path(self.recipe_folder, "../../core/include/rotary/version.h"))
+        self.version = re.search(r'ROTARY_VERSION "(.*)"', text)[1]
 
     def export_sources(self):
         for pattern in "CMakeLists.txt", "LICENSE", "cmake/*", "core/*", "gpu/*":

@@ -55,7 +55,7 @@ ROTARY_C_API const char *rotary_status_name(rotary_status status);
 /* "[operation] rule but got value" of the last function that failed in this thread; "" before the first. */
 ROTARY_C_API const char *rotary_error(void);
 
-/* The version of the linked library: "0.1.0". */
+/* The version of the linked library, as "1.2.3". */
 ROTARY_C_API const char *rotary_version(void);
 /* Checks that this build computes the promised bits: call it once if the build is not the project's own. CHECK. */
 ROTARY_C_API rotary_status rotary_self_test(void);

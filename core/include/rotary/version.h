@@ -10,6 +10,6 @@
 
 namespace rotary {
 
-ROTARY_API const char* version() noexcept;  // "0.1.0"
+ROTARY_API const char* version() noexcept;  // as "1.2.3"
 
 }  // namespace rotary
