@@ -53,16 +53,15 @@ std::vector<float> floats_of(const Tensor& tensor) {
   return {numbers.begin(), numbers.end()};
 }
 
-// `wanted` if it is not empty, otherwise the first that exists: ../share/rotary/demo next to the program, the source
-// tree, the installation. Throws FILE.
+// `wanted` if it is not empty, otherwise the first that exists: ../share/rotary/demo next to the program, the
+// installation. Throws FILE.
 std::filesystem::path find_demo_data(const std::filesystem::path& wanted) {
   if (!wanted.empty()) return wanted;
   std::error_code ignored;
-  for (const std::filesystem::path& folder :
-       {data_beside("demo"), files::path_of(demo_in_source), files::path_of(demo_installed)}) {
+  for (const std::filesystem::path& folder : {data_beside("demo"), files::path_of(demo_installed)}) {
     if (std::filesystem::exists(folder / "config.json", ignored)) return folder.lexically_normal();
   }
-  fail(Code::FILE, "demo", "the bundled data must lie beside the program or in ", demo_in_source,
+  fail(Code::FILE, "demo", "the bundled data must lie beside the program or in ", demo_installed,
        " but is in neither: --data names its folder");
 }
 

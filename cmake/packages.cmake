@@ -19,8 +19,14 @@ endif()
 set(CPACK_COMPONENT_LIBRARY_DESCRIPTION "Headers, and what CMake and pkg-config find.")
 set(CPACK_COMPONENT_RUNTIME_DESCRIPTION "The shared libraries, for C++20 and C.")
 set(CPACK_COMPONENT_PROGRAM_DESCRIPTION "The program: inspects, checks and converts.")
-file(WRITE ${PROJECT_BINARY_DIR}/copyright
-     "rotary is under the Apache License 2.0: /usr/share/common-licenses/Apache-2.0\n")
+set(copyright "rotary is under the Apache License 2.0: /usr/share/common-licenses/Apache-2.0\n")
+foreach(part nlohmann-json3-dev libcli11-dev)  # whose code is in the libraries and in the program
+  if(EXISTS /usr/share/doc/${part}/copyright)
+    file(READ /usr/share/doc/${part}/copyright part_copyright)
+    string(APPEND copyright "\n---- compiled in, of ${part} ----\n\n${part_copyright}")
+  endif()
+endforeach()
+file(WRITE ${PROJECT_BINARY_DIR}/copyright "${copyright}")
 foreach(component IN LISTS CPACK_COMPONENTS_ALL)
   string(TOUPPER ${component} upper)
   install(FILES ${PROJECT_BINARY_DIR}/copyright

@@ -1,8 +1,10 @@
 #!/usr/bin/env bash
 # Runs README's commands in a bare Debian: a fresh minimal root, a clone of this checkout's HEAD, nothing else.
-#   scripts/bare.sh demo|test|readme|packages|PART [bookworm|trixie] [--keep]  default: bookworm; --keep leaves the root
+#   scripts/bare.sh demo|test|readme|packages|release|PART [bookworm|trixie] [--keep]
+# By default in bookworm; --keep leaves the root.
 # readme: both commands, one after the other, in the same root; the second goes on from the objects of the first.
 # packages: the packages that scripts/packages.sh makes here are installed, and programs compiled against them.
+# release: what scripts/release.sh left in dist (or ROTARY_DIST) is installed, without a compiler, and used.
 # PART: core, gpu, files, tools or cli; scripts/test.sh builds and tests it without what stands above it.
 # Needs root (chroot, mount). The root is removed at the end, or --keep prints its path. Packages: this host's mirror.
 #   ROTARY_MIRROR=URI  another Debian mirror
@@ -12,25 +14,32 @@
 set -euo pipefail
 . "$(dirname "$0")/lib.sh"
 
-usage() { say "bare.sh: $1; usage: scripts/bare.sh demo|test|readme|packages|PART [bookworm|trixie] [--keep]"; exit 2; }
+usage() {
+  say "bare.sh: $1; usage: scripts/bare.sh demo|test|readme|packages|release|PART [bookworm|trixie] [--keep]"
+  exit 2
+}
 
 what="" release="" keep=no
 for argument in "$@"; do
   case "$argument" in
-    demo | test | readme | packages | core | gpu | files | tools | cli) what=$argument ;;
+    demo | test | readme | packages | release | core | gpu | files | tools | cli) what=$argument ;;
     bookworm | trixie) release=$argument ;;
     --keep) keep=yes ;;
     *) usage "unknown argument $argument" ;;
   esac
 done
-[ -n "$what" ] || usage "it needs demo, test, readme, packages or a part"
+[ -n "$what" ] || usage "it needs demo, test, readme, packages, release or a part"
 release=${release:-bookworm}
 [ "$(id -u)" -eq 0 ] || { say "bare.sh: must run as root (chroot, mount) but runs as $(id -un)"; exit 1; }
-packages="" command=
+packages="" dist="" command=
 case "$what" in
   packages)
     command=./packaging/tests/packages.sh
     packages=$("$root/scripts/packages.sh") ;;
+  release)
+    command=./packaging/tests/release.sh
+    dist=${ROTARY_DIST:-$root/dist}
+    [ -f "$dist/SHA256SUMS" ] || { say "bare.sh: no release is in $dist: scripts/release.sh VERSION"; exit 1; } ;;
   demo | test | readme)
     for name in $(if [ "$what" = readme ]; then echo demo test; else echo "$what"; fi); do
       line=$(grep -oE "^    \./scripts/$name\.sh" "$root/README.md" | tr -d ' ') ||
@@ -41,12 +50,6 @@ case "$what" in
 esac
 need debootstrap debian-archive-keyring git
 
-# find_mirror: prints the address of the Debian archive that apt uses here.
-find_mirror() {
-  if [ -n "${ROTARY_MIRROR:-}" ]; then echo "$ROTARY_MIRROR"; return; fi
-  apt-get indextargets --format '$(REPO_URI) $(RELEASE) $(COMPONENT)' "Created-By: Packages" |
-    awk '$1 ~ /^https?:/ && $2 !~ /[-\/]/ && $3 == "main" { print $1; found = 1; exit } END { exit !found }'
-}
 mirror=$(find_mirror) || { say "bare.sh: /etc/apt names no mirror of Debian; set ROTARY_MIRROR"; exit 1; }
 
 bare=$(mktemp -d "${TMPDIR:-/var/tmp}/rotary-bare-$release.XXXXXX")
@@ -92,6 +95,7 @@ done
 
 git clone -q --no-hardlinks "$root" "$bare/root/rotary"
 [ -z "$packages" ] || xargs cp -t "$bare/root" <<<"$packages"
+[ -z "$dist" ] || cp -r "$dist" "$bare/root/dist"
 [ -z "$(git -C "$root" status --porcelain)" ] || say "bare.sh: changes that are not committed are not in the clone"
 
 # ---- the command, in namespaces of its own: what it mounts and starts ends with it ----

@@ -47,43 +47,16 @@ bits=$(sed -nE 's/^set\(rotary_bits ([0-9a-f]{16})\)$/\1/p' "$root/core/tests/bi
 
 # compiler_options TARGET COMPILER SYSTEM PROCESSOR: CMake's options into the array options.
 compiler_options() {
-  local target=$1 compiler=$2 system=$3 processor=$4 tools=$build_root/tools-$1 zig_target="-target $1" tool
+  local compiler=$2 system=$3 processor=$4 zig_target="-target $1"
   options=(-DCMAKE_CXX_COMPILER="$compiler")
   [ "$compiler" = zig ] || return 0
   [ "$system" != native ] || zig_target=""
-  mkdir -p "$tools"
   # With the flags: zig builds a libc++ for each kind of optimisation, and CMake's own checks give none.
-  printf '#!/bin/sh\nexec "%s" c++ %s "$@"\n' "$zig" "$flags $zig_target" >"$tools/c++.new"
-  for tool in ar ranlib rc; do printf '#!/bin/sh\nexec "%s" %s "$@"\n' "$zig" "$tool" >"$tools/$tool.new"; done
-  for tool in c++ ar ranlib rc; do  # replaced only if changed: CMake would configure anew
-    cmp -s "$tools/$tool.new" "$tools/$tool" && rm "$tools/$tool.new" || mv "$tools/$tool.new" "$tools/$tool"
-    chmod +x "$tools/$tool"
-  done
-  options=(-DCMAKE_CXX_COMPILER="$tools/c++" -DCMAKE_AR="$tools/ar" -DCMAKE_RANLIB="$tools/ranlib"
-           -DCMAKE_CXX_COMPILER_AR="$tools/ar" -DCMAKE_CXX_COMPILER_RANLIB="$tools/ranlib"
-           -DCMAKE_RC_COMPILER="$tools/rc")
+  zig_tools "$build_root/tools-$1" "$flags $zig_target"
   if [ "$system" != native ]; then options+=(-DCMAKE_SYSTEM_NAME="$system" -DCMAKE_SYSTEM_PROCESSOR="$processor"); fi
   case "$system" in
     Darwin) options+=(-DCMAKE_OSX_SYSROOT= -DCMAKE_INSTALL_NAME_TOOL=/bin/true) ;;
     WASI) options+=(-DCMAKE_EXECUTABLE_SUFFIX=.wasm) ;;
-  esac
-}
-
-# runner_of RUNNER: the command that runs a program of that kind, into the array run; returns 1 where there is none.
-runner_of() {
-  run=()
-  case "$1" in
-    - | "qemu-$(uname -m)") ;;
-    none) return 1 ;;
-    qemu-i386) [ "$(uname -m)" = x86_64 ] || { need qemu-user-static; run=(qemu-i386-static); } ;;
-    qemu-*) need qemu-user-static; run=("$1-static") ;;
-    wine)
-      [ "$(uname -m)" = x86_64 ] || return 1
-      need wine64
-      run=(env WINEDEBUG=-all WINEPREFIX="$build_root/wine" "$(command -v wine64 || echo /usr/lib/wine/wine64)") ;;
-    node)
-      command -v node >/dev/null || need nodejs
-      run=(node --no-warnings "$root/core/tests/bits/run_wasm.mjs") ;;
   esac
 }
 

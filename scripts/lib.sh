@@ -102,6 +102,74 @@ install_from_pypi() {
   echo "${*:2}" >"$venv/packages"
 }
 
+# zig_tools FOLDER FLAGS [BEFORE]: programs in FOLDER that compile by zig with FLAGS, and the options by which CMake
+# finds them into the array options. BEFORE is a line of shell that goes before the compiler.
+zig_tools() {
+  local folder=$1 flags=$2 before=${3:-} tool
+  mkdir -p "$folder"
+  for tool in c++ cc; do
+    printf '#!/bin/sh\n%s\nexec "%s" %s "$@"\n' "$before" "$zig" "$tool $flags" >"$folder/$tool.new"
+  done
+  for tool in ar ranlib rc; do printf '#!/bin/sh\nexec "%s" %s "$@"\n' "$zig" "$tool" >"$folder/$tool.new"; done
+  for tool in c++ cc ar ranlib rc; do  # replaced only if changed: CMake would configure anew
+    cmp -s "$folder/$tool.new" "$folder/$tool" && rm "$folder/$tool.new" || mv "$folder/$tool.new" "$folder/$tool"
+    chmod +x "$folder/$tool"
+  done
+  options=(-DCMAKE_CXX_COMPILER="$folder/c++" -DCMAKE_C_COMPILER="$folder/cc"
+           -DCMAKE_AR="$folder/ar" -DCMAKE_RANLIB="$folder/ranlib" -DCMAKE_RC_COMPILER="$folder/rc"
+           -DCMAKE_CXX_COMPILER_AR="$folder/ar" -DCMAKE_CXX_COMPILER_RANLIB="$folder/ranlib")
+}
+
+# runner_of RUNNER: the command that runs a program of that kind, into the array run; returns 1 where there is none.
+runner_of() {
+  run=()
+  case "$1" in
+    - | "qemu-$(uname -m)") ;;
+    none) return 1 ;;
+    qemu-i386) [ "$(uname -m)" = x86_64 ] || { need qemu-user-static; run=(qemu-i386-static); } ;;
+    qemu-*) need qemu-user-static; run=("$1-static") ;;
+    wine)
+      [ "$(uname -m)" = x86_64 ] || return 1
+      need wine64
+      run=(env WINEDEBUG=-all WINEPREFIX="$cache/wine" "$(command -v wine64 || echo /usr/lib/wine/wine64)") ;;
+    node)
+      command -v node >/dev/null || need nodejs
+      run=(node --no-warnings "$root/core/tests/bits/run_wasm.mjs") ;;
+  esac
+}
+
+# find_mirror: prints the address of the Debian archive that apt uses here.
+find_mirror() {
+  if [ -n "${ROTARY_MIRROR:-}" ]; then echo "$ROTARY_MIRROR"; return; fi
+  apt-get indextargets --format '$(REPO_URI) $(RELEASE) $(COMPONENT)' "Created-By: Packages" |
+    awk '$1 ~ /^https?:/ && $2 !~ /[-\/]/ && $3 == "main" { print $1; found = 1; exit } END { exit !found }'
+}
+
+# materials BUILD ARGUMENT...: packaging/materials.py, which asks what zig compiled in the folder BUILD.
+materials() {
+  ROTARY_ZIG=${zig%/*} ROTARY_ZIG_VERSION=$zig_version \
+    ROTARY_JSON=$1/_deps/nlohmann_json-src/nlohmann_json/include python3 "$root/packaging/materials.py" "${@:2}"
+}
+
+# install_debian_python ARCHITECTURE FOLDER: Debian 12's Python of another architecture, unpacked only, for an emulator;
+# returns 1 where this is not root, as debootstrap wants, or not Debian.
+install_debian_python() {
+  local debs mirror log deb
+  [ ! -x "$2/usr/bin/python3.11" ] || return 0
+  [ "$(id -u)" -eq 0 ] && mirror=$(find_mirror) || return 1
+  need debootstrap debian-archive-keyring
+  debs=$(mktemp -d) log=$(mktemp)
+  if ! debootstrap --download-only --arch="$1" --variant=minbase --include=python3 bookworm "$debs" "$mirror" \
+         >"$log" 2>&1; then
+    tail -n 3 "$log" >&2
+    return 1
+  fi
+  rm -rf "$2" "$2.new"
+  for deb in "$debs"/var/cache/apt/archives/*.deb; do dpkg-deb -x "$deb" "$2.new"; done
+  rm -rf "$debs" "$log"
+  mv "$2.new" "$2"
+}
+
 core_packages=(g++ make cmake pkg-config nlohmann-json3-dev libcli11-dev)
 test_packages=(libgtest-dev libmpfr-dev libgmp-dev git python3)
 torch_packages=(libgloo-dev ca-certificates)  # the headers of torch's Gloo; pip's certificates

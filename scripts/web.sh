@@ -15,20 +15,10 @@ install_zig || exit $?
 zig_lib=$(dirname "$zig")/lib
 
 # The same compiler for libc++ and the program: a flag that changes the code's form must be in both.
-mkdir -p "$build/tools"
-printf '#!/bin/sh\nexec "%s" c++ -target wasm32-wasi -Os -mexception-handling -fwasm-exceptions %s "$@"\n' "$zig" \
-  "-U_LIBCPP_HAS_FILESYSTEM -D_LIBCPP_HAS_FILESYSTEM=1" >"$build/tools/c++.new"
-sed 's/ c++ / cc /' "$build/tools/c++.new" >"$build/tools/cc.new"
-for tool in ar ranlib; do printf '#!/bin/sh\nexec "%s" %s "$@"\n' "$zig" "$tool" >"$build/tools/$tool.new"; done
-for tool in c++ cc ar ranlib; do  # replaced only if changed: CMake would configure anew
-  cmp -s "$build/tools/$tool.new" "$build/tools/$tool" || cp "$build/tools/$tool.new" "$build/tools/$tool"
-  chmod +x "$build/tools/$tool"
-done
-options=(-DCMAKE_SYSTEM_NAME=WASI -DCMAKE_SYSTEM_PROCESSOR=wasm32 -DCMAKE_BUILD_TYPE=Release
-         -DCMAKE_CXX_COMPILER="$build/tools/c++" -DCMAKE_C_COMPILER="$build/tools/cc"
-         -DCMAKE_AR="$build/tools/ar" -DCMAKE_RANLIB="$build/tools/ranlib"
-         -DCMAKE_CXX_COMPILER_AR="$build/tools/ar" -DCMAKE_CXX_COMPILER_RANLIB="$build/tools/ranlib"
-         -DCMAKE_C_FLAGS_RELEASE=-DNDEBUG -DCMAKE_CXX_FLAGS_RELEASE=-DNDEBUG)
+zig_tools "$build/tools" "-target wasm32-wasi -Os -mexception-handling -fwasm-exceptions \
+  -U_LIBCPP_HAS_FILESYSTEM -D_LIBCPP_HAS_FILESYSTEM=1"
+options+=(-DCMAKE_SYSTEM_NAME=WASI -DCMAKE_SYSTEM_PROCESSOR=wasm32 -DCMAKE_BUILD_TYPE=Release
+          -DCMAKE_C_FLAGS_RELEASE=-DNDEBUG -DCMAKE_CXX_FLAGS_RELEASE=-DNDEBUG)
 cmake -S "$root/web/cxx" -B "$build/cxx" "${options[@]}" -DZIG_LIB="$zig_lib" >&2
 cmake --build "$build/cxx" -j "$jobs" >&2
 # A stack of 1 MiB: an instance begins with all of it. Without warnings: a size_t has 32 bits here, of which clang warns

