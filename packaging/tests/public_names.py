@@ -145,6 +145,8 @@ def main():
         kept = {promised(line) for line in now}
         wrong += [f"gone or changed since {released}, which needs a new minor number: {line}"
                   for line in before if promised(line) not in kept]
+    if wrong:
+        wrong.append(f"A name that CHANGELOG.md need not tell is put on the list by {' '.join(sys.argv[:3])} --write")
     print("\n".join(wrong) or f"{len(now)} public names, {len(names)} changed since {released}")
     return bool(wrong)
 
