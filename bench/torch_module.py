@@ -2,6 +2,7 @@
 
     python -P bench/torch_module.py            every table, in the thread's CPU time: medians of alternating rounds
     python -P bench/torch_module.py calls      q and k of one token: the public function beside the C++ function inside
+    python -P bench/torch_module.py models     a decode step alone
 
 Needs torch and the package. The formula makes its rows in the call too, as the module does; in the model it makes them
 once a step.
@@ -128,10 +129,12 @@ def models():
     for how in ("eager", "compiled"):
         torch._dynamo.reset()
         made = {way: Model(way).eval() for way in ("formula", "module", "rows")}
+        for one in made.values():  # the same weights: 15 MB of others lie better or worse in the caches by some percent
+            one.layers = made["formula"].layers
         if how == "compiled":
             made = {way: torch.compile(one, fullgraph=True, dynamic=False) for way, one in made.items()}
         ways = {way: (lambda one=one: one(x, past, positions)) for way, one in made.items()}
-        say(f"a decode step of 4 layers, {how}", medians(ways), "formula")
+        say(f"a decode step of 4 layers, {how}", medians(ways, rounds=100, seconds=0.01), "formula")
 
 
 def calls():
@@ -157,5 +160,6 @@ def calls():
 if __name__ == "__main__":
     torch.set_num_threads(1)
     with torch.no_grad():
-        for measure in (calls,) if sys.argv[1:] == ["calls"] else (modules, models, calls):
-            measure()
+        for measure in (modules, models, calls):
+            if sys.argv[1:] in ([], [measure.__name__]):
+                measure()
