@@ -99,7 +99,7 @@ class Layer(nn.Module):
 
 
 class Model(nn.Module):
-    """A small Llama. way: "formula" (rows once a step), "module" (in each layer), "rows" (a table once a step)."""
+    """A small Llama. way: "module" (in each layer), "rows" (a table once a step), else the formula (the same)."""
 
     def __init__(self, way, layers=4, hidden=256, heads=8, kv_heads=2):
         super().__init__()
@@ -128,13 +128,13 @@ def models():
     x, past, positions = torch.randn(1, 1, 256), torch.randn(2, 1, 2, 128, 32), torch.tensor([128])
     for how in ("eager", "compiled"):
         torch._dynamo.reset()
-        made = {way: Model(way).eval() for way in ("formula", "module", "rows")}
-        for one in made.values():  # the same weights: 15 MB of others lie better or worse in the caches by some percent
+        made = {way: Model(way).eval() for way in ("formula", "module", "rows", "the formula again")}
+        for one in made.values():  # the same weights: 15 MB elsewhere may be some percent slower
             one.layers = made["formula"].layers
         if how == "compiled":
             made = {way: torch.compile(one, fullgraph=True, dynamic=False) for way, one in made.items()}
         ways = {way: (lambda one=one: one(x, past, positions)) for way, one in made.items()}
-        say(f"a decode step of 4 layers, {how}", medians(ways, rounds=100, seconds=0.01), "formula")
+        say(f"a decode step of 4 layers, {how}", medians(ways, rounds=60), "formula")
 
 
 def calls():

@@ -196,12 +196,7 @@ def _named(source: Any) -> tuple[str, str]:
         return "path", os.fspath(source)
     if hasattr(source, "config") and hasattr(source.config, "to_dict"):  # a model
         source = source.config
-    if hasattr(source, "to_json_string"):  # transformers.PretrainedConfig
-        try:
-            return "text", source.to_json_string(use_diff=False)
-        except TypeError:
-            return "text", source.to_json_string()
-    if hasattr(source, "to_dict"):
+    if hasattr(source, "to_dict"):  # transformers.PretrainedConfig
         source = source.to_dict()
     if isinstance(source, Mapping):
         import json

@@ -9,6 +9,7 @@ place.
 from __future__ import annotations
 
 import sys
+from functools import partial
 from typing import Any, Literal, TypeVar
 
 from . import _core
@@ -124,10 +125,10 @@ def from_rows(cos: Any, sin: Any, *, pairing: Pairing, repeated: bool = False) -
         rotary.Error: SHAPE, DTYPE, PAIRING.
     """
     pairing = check_pairing("from_rows", pairing)
-    tensors, seen = _seen("from_rows", cos, sin, "")
+    make, seen = _seen("from_rows", cos, sin, "")
     if seen is not None and not repeated:
         refuse_doubled("from_rows", *seen)
-    return _table("from_rows", tensors, cos, sin, pairing, "")
+    return make(cos, sin, pairing, "")
 
 
 def refuse_doubled(operation: str, cos: Any, sin: Any) -> None:
@@ -157,12 +158,12 @@ def from_doubled(
     pairing = check_pairing("from_doubled", pairing)
     if doubled is not None:
         check_word("from_doubled", "doubled", doubled or "nothing")
-    tensors, seen = _seen("from_doubled", cos, sin, "halves")
+    make, seen = _seen("from_doubled", cos, sin, "halves")
     if seen is not None:
         doubled = _seen_doubling(*seen, pairing, doubled)
     elif doubled is None and pairing != "half":
         _refuse_unclear("that cannot be read here (compiled, or on another device)")
-    return _table("from_doubled", tensors, cos, sin, pairing, doubled or "halves")
+    return make(cos, sin, pairing, doubled or "halves")
 
 
 def _refuse_unclear(rows: str) -> None:
@@ -185,18 +186,14 @@ def _seen_doubling(cos: Any, sin: Any, pairing: str, wanted: str | None) -> Any:
 
 
 def _seen(operation: str, cos: Any, sin: Any, doubled: str) -> tuple[Any, tuple[Any, Any] | None]:
-    """rotary._torch.tables for tensors, whose shapes it checks, else None; and the rows if they can be read."""
+    """The function that makes a table of such rows, after a check of the shapes of tensors; and the rows if they can be
+    read.
+    """
     torch = _modules.get("torch")
     if torch is None or not isinstance(cos, torch.Tensor):
-        return None, (cos, sin)
+        return partial(Table._of_rows, operation), (cos, sin)
     import rotary._torch.tables as tables
     from rotary._torch.plain import can_be_read
 
     tables.check_tensors(operation, cos, sin, doubled)
-    return tables, (cos.detach(), sin.detach()) if can_be_read(cos, sin) else None
-
-
-def _table(operation: str, tensors: Any, cos: Any, sin: Any, pairing: Any, doubled: str) -> Any:
-    if tensors is not None:
-        return tensors.TensorTable(cos, sin, pairing, doubled)
-    return Table._of_rows(operation, cos, sin, pairing, doubled)
+    return tables.TensorTable, (cos.detach(), sin.detach()) if can_be_read(cos, sin) else None

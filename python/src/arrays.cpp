@@ -107,28 +107,6 @@ Ref capsule_of_torch(PyObject* object) {
   return checked(PyObject_CallFunctionObjArgs(make, object, nullptr));
 }
 
-// ---- numpy's arrays: by their array struct ----
-
-// The content of the capsule __array_struct__ (PyArrayInterface of numpy's manual).
-struct ArrayStruct {
-  int two;
-  int ndim;
-  char kind;
-  int item_size;
-  int flags;
-  Py_ssize_t* shape;
-  Py_ssize_t* strides;
-  void* data;
-  PyObject* description;
-};
-constexpr int not_swapped = 0x200, writeable = 0x400;
-
-// Neither buffers nor DLPack can describe ml_dtypes' bfloat16.
-bool is_bfloat16(PyObject* dtype) {
-  const Ref word = checked(PyObject_GetAttrString(dtype, "name"));
-  return view_of(word.get(), "dtype.name") == "bfloat16";
-}
-
 }  // namespace
 
 void ArrayView::take(const dlpack::Tensor& tensor) {
@@ -190,7 +168,8 @@ bool ArrayView::from_buffer(PyObject* object) {
   try {
     buffer_.emplace(object, PyBUF_RECORDS_RO);
   } catch (const Raised&) {
-    if (PyErr_ExceptionMatches(PyExc_TypeError) == 0 && PyErr_ExceptionMatches(PyExc_BufferError) == 0) throw;
+    const auto is = [](PyObject* error) { return PyErr_ExceptionMatches(error) != 0; };
+    if (!is(PyExc_TypeError) && !is(PyExc_BufferError) && !(kind == Kind::numpy && is(PyExc_ValueError))) throw;
     PyErr_Clear();
     return false;
   }
@@ -201,7 +180,10 @@ bool ArrayView::from_buffer(PyObject* object) {
   if (format.size() == 2 && (format[0] == '@' || format[0] == '=' || format[0] == order)) format.remove_prefix(1);
   std::optional<ElementType> found;
   if (format.size() == 1) found = element_type_of(kind_of_format(format[0]), seen->itemsize);
-  if (!found || seen->suboffsets != nullptr) refuse_type(name_, "the buffer format '" + whole + "'");
+  if (!found || seen->suboffsets != nullptr) {
+    if (kind == Kind::numpy) refuse_type(name_, repr_of(checked(PyObject_GetAttrString(object, "dtype")).get()));
+    refuse_type(name_, "the buffer format '" + whole + "'");
+  }
   type = *found;
   data = seen->buf;
   read_only = seen->readonly != 0;
@@ -275,19 +257,15 @@ std::string type_word(ElementType type) {
   return word;
 }
 
+// ml_dtypes' bfloat16, which buffers and DLPack cannot describe, is seen as integers of its bits.
 bool ArrayView::from_numpy(PyObject* object) {
-  static PyObject* const struct_word = PyUnicode_InternFromString("__array_struct__");
-  owner_ = checked(PyObject_GetAttr(object, struct_word));
-  const auto* seen = static_cast<const ArrayStruct*>(PyCapsule_GetPointer(owner_.get(), nullptr));
-  if (seen == nullptr) throw Raised{};
-  std::optional<ElementType> found = element_type_of(seen->kind, seen->item_size);
-  const auto dtype = [object] { return checked(PyObject_GetAttrString(object, "dtype")); };
-  if (seen->kind == 'V' && seen->item_size == 2 && is_bfloat16(dtype().get())) found = ElementType::bf16;
-  if (!found || (seen->flags & not_swapped) == 0) refuse_type(name_, repr_of(dtype().get()));
-  type = *found;
-  data = seen->data;
-  read_only = (seen->flags & writeable) == 0;
-  set_dimensions(seen->ndim, seen->shape, seen->strides, 1);
+  if (from_buffer(object)) return true;
+  const Ref dtype = checked(PyObject_GetAttrString(object, "dtype"));
+  const Ref word = checked(PyObject_GetAttrString(dtype.get(), "name"));
+  if (view_of(word.get(), "dtype.name") != "bfloat16") refuse_type(name_, repr_of(dtype.get()));
+  owner_ = checked(PyObject_CallMethod(object, "view", "s", "uint16"));
+  from_buffer(owner_.get());
+  type = ElementType::bf16;
   return true;
 }
 

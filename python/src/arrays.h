@@ -1,5 +1,5 @@
-// Views of the caller's arrays without a copy, by numpy's array struct, DLPack's C exchange API, __dlpack__ or the
-// buffer protocol; and new arrays of the same library.
+// Views of the caller's arrays without a copy, by the buffer protocol, DLPack's C exchange API or __dlpack__; and new
+// arrays of the same library.
 #pragma once
 
 #include <cstring>

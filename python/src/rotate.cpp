@@ -159,6 +159,10 @@ class Torch {
       grad_enabled_, written_, level_, requires_grad_;
 };
 
+// The same for rotary._torch.plain.
+Ref get_is_quiet() { return checked(PyBool_FromLong(Torch::get().is_quiet() ? 1 : 0)); }
+Ref get_is_plain(PyObject* x) { return checked(PyBool_FromLong(Torch::get().is_plain(x, false) ? 1 : 0)); }
+
 bool is_tensor(PyObject* x) { return ArrayView::kind_of(x) == Kind::torch; }
 
 // Whether a call with these arguments, of which the first is a tensor of torch and others may be None, may read and
@@ -368,8 +372,8 @@ Ref gpu_rotate(PyObject* q, PyObject* k, PyObject* q_out, PyObject* k_out, PyObj
 }  // namespace
 
 std::vector<PyMethodDef> rotate_methods() {
-  return {method<rotate_one>("rotate"), method<rotate_two>("rotate_qk"), method<gpu_built>("_gpu_built"),
-          method<gpu_rotate>("_gpu_rotate")};
+  return {method<rotate_one>("rotate"),      method<rotate_two>("rotate_qk"),   method<gpu_built>("_gpu_built"),
+          method<gpu_rotate>("_gpu_rotate"), method<get_is_quiet>("_is_quiet"), method<get_is_plain>("_is_plain")};
 }
 
 }  // namespace rotary::python

@@ -8,16 +8,9 @@ import weakref
 
 import numpy as np
 import rotary
+from doors import jax
 from support import numbers, refused, rotated, same_bits
-
-try:
-    import torch
-except ImportError:
-    torch = None
-try:
-    import jax
-except ImportError:
-    jax = None
+from torch_support import torch
 
 ROPE = rotary.Rope(head_dim=16, pairing="half")
 TABLE = rotary.Table(ROPE, range(5))

@@ -7,18 +7,13 @@ import unittest
 
 os.environ["XLA_FLAGS"] = os.environ.get("XLA_FLAGS", "") + " --xla_force_host_platform_device_count=2"
 
+import numpy as np
 import rotary
+from doors import jax
 from support import DTYPES, PAIRINGS, inv_freq, numbers, refused, rotated, rows, same_bits
 
-import numpy as np
-
-try:
-    import jax
+if jax is not None:
     import jax.numpy as jnp
-
-    jax.ffi
-except (ImportError, AttributeError):
-    jax = jnp = None
 
 HALF = {"pairing": "half", "layout": "bthd"}
 ROPE = rotary.Rope(head_dim=16, pairing="half")

@@ -192,6 +192,7 @@ class Process(unittest.TestCase):
                 if not same or rotary.Table(rotary.Rope(head_dim=64, pairing="half"), range(128)) != table:
                     wrong.append(i)
                 rotary.set_num_threads(1 + i // 10 % 4)
+                self.assertLessEqual(rotary.cpu.get_num_threads(), 4)
 
         with concurrent.futures.ThreadPoolExecutor(8) as workers:
             for done in [workers.submit(work) for _ in range(8)]:

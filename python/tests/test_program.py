@@ -10,7 +10,7 @@ import unittest
 
 import numpy as np
 import rotary
-from support import CONFIGS, numbers, refused, same_bits
+from support import CONFIGS, numbers, refused
 
 CONFIG = CONFIGS / "deepseek-coder-6.7b.json"
 
@@ -48,8 +48,7 @@ class Program(unittest.TestCase):
         self.addCleanup(shutil.rmtree, self.folder)
         self.entry = rotary.config(CONFIG)[0]
         self.x = numbers((1, 6, self.entry.heads, self.entry.head_dim))
-        self.table = self.entry.table(range(100, 106))
-        self.y = rotary.rotate(self.x, self.table, layout="bthd", first=self.entry.first)
+        self.y = rotary.rotate(self.x, self.entry.table(range(100, 106)), layout="bthd", first=self.entry.first)
 
     def save(self, name, array):
         np.save(self.folder / name, array)
@@ -61,17 +60,6 @@ class Program(unittest.TestCase):
         self.assertIn("rotat", run("demo"))
         run("inspect", "/no/such/file", status=1)
         run("inpsect", status=2)
-
-    def test_apply_gives_the_same_bits(self):
-        before, after = self.save("x.npy", self.x), self.folder / "y.npy"
-        run("apply", CONFIG, "--input", before, "--output", after, "--positions", "100:106")
-        self.assertTrue(same_bits(np.load(after), self.y))
-
-    def test_table_gives_the_same_bits(self):
-        out = self.folder / "table.safetensors"
-        run("table", CONFIG, "--positions", "100:106", "--output", out)
-        rows = read_safetensors(out)
-        self.assertTrue(same_bits(rows["cos"], self.table.cos) and same_bits(rows["sin"], self.table.sin))
 
     def words(self, y):
         """The options of check for x, and y, as files."""
@@ -196,15 +184,3 @@ class Program(unittest.TestCase):
                 refused(self, code, lambda: function(*given, **words))  # noqa: B023
         with self.assertRaises(TypeError):
             rotary.check(CONFIG, self.x, "y.npy")
-
-
-def read_safetensors(path):
-    """The tensors of a file of float32."""
-    whole = path.read_bytes()
-    begin = 8 + int.from_bytes(whole[:8], "little")
-    header = json.loads(whole[8:begin])
-    header.pop("__metadata__", None)
-    return {
-        name: np.frombuffer(whole[begin:][slice(*tensor["data_offsets"])], np.float32).reshape(tensor["shape"])
-        for name, tensor in header.items()
-    }

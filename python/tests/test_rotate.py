@@ -142,15 +142,6 @@ class Rotate(Case):
         self.assertTrue(same_bits(rotary.rotate(x, table, layout="bthd"), expected))
         refused(self, "VALUE", lambda: rotary.rotate_(x, table, layout="bthd"))
 
-    def test_large_calls_on_several_threads(self):
-        rope = rotary.Rope(head_dim=128, pairing="half")
-        table, x = rotary.Table(rope, range(300)), numbers((1, 300, 16, 128))
-        before, expected = rotary.cpu.get_num_threads(), rotated(x, *cos_sin(table), "half", "bthd")
-        for threads in (1, 2, 5, 0):
-            rotary.set_num_threads(threads)
-            self.assertTrue(same_bits(rotary.rotate(x, table, layout="bthd"), expected))
-        rotary.set_num_threads(before)
-
     def test_every_target(self):
         table, x = table_of(), numbers((2, 5, 3, 16))
         expected = rotated(x, *cos_sin(table), "half", "bthd")

@@ -14,17 +14,14 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from .. import _words
+from .. import _core, _words
 from .._words import check_layout, check_pairing, fail, size_of
 
 # ---- whether a call needs nothing of its tensors but their memory ----
 
-_forward_ad = torch.autograd.forward_ad
 _keys = torch._C._dispatch_keys
 _number = getattr(torch._C.DispatchKeySet, "raw_repr", repr)  # a number for a set of keys; in torch 2.4 its text
 _included = torch._C._dispatch_tls_local_include_set
-_function_modes = torch._C._len_torch_function_stack
-_profiled = torch.autograd._profiler_enabled
 TYPES = (Tensor, torch.nn.Parameter)
 
 
@@ -48,21 +45,9 @@ def _ordinary() -> tuple[frozenset[Any], frozenset[Any]]:
 
 
 _NO_MODES, _PLAIN = _ordinary()
-
-
-def is_quiet() -> bool:
-    """Whether no mode, level of functorch or of dual numbers, tracer or profiler must see the call."""
-    return (
-        _number(_included()) in _NO_MODES
-        and _function_modes() == 0
-        and _forward_ad._current_level < 0
-        and not _profiled()
-    )
-
-
-def is_plain(x: Any) -> bool:
-    """Whether x is plain memory of the CPU: no subclass, fake or wrapped tensor, negated view or memoryless zeros."""
-    return type(x) in TYPES and _number(_keys(x)) in _PLAIN
+# Whether no mode, level of functorch or of dual numbers, tracer or profiler must see a call; and whether x is plain
+# memory of the CPU: no subclass, fake or wrapped tensor, negated view or memoryless zeros.
+is_quiet, is_plain = _core._is_quiet, _core._is_plain
 
 
 def can_be_read(*tensors: Tensor) -> bool:
@@ -76,10 +61,10 @@ def _written(out: Tensor) -> None:
 
 
 def for_core() -> tuple[Any, ...]:
-    """The facts by which _core decides the same (class Torch of src/rotate.cpp)."""
+    """The facts by which _core decides this (class Torch of src/rotate.cpp)."""
     return (
-        *TYPES, _included, _number, _NO_MODES, _function_modes, _forward_ad, _profiled, _keys, _PLAIN,
-        torch.is_grad_enabled, _written,
+        *TYPES, _included, _number, _NO_MODES, torch._C._len_torch_function_stack, torch.autograd.forward_ad,
+        torch.autograd._profiler_enabled, _keys, _PLAIN, torch.is_grad_enabled, _written,
     )  # fmt: skip
 
 
