@@ -257,12 +257,16 @@ std::string type_word(ElementType type) {
   return word;
 }
 
-// ml_dtypes' bfloat16, which buffers and DLPack cannot describe, is seen as integers of its bits.
+// ml_dtypes' bfloat16, which buffers and DLPack cannot describe, is seen as integers of its bits. The buffer of a
+// scalar of dates is bytes.
 bool ArrayView::from_numpy(PyObject* object) {
-  if (from_buffer(object)) return true;
+  const bool seen = from_buffer(object);
+  if (seen && type != ElementType::u8) return true;
   const Ref dtype = checked(PyObject_GetAttrString(object, "dtype"));
-  const Ref word = checked(PyObject_GetAttrString(dtype.get(), "name"));
-  if (view_of(word.get(), "dtype.name") != "bfloat16") refuse_type(name_, repr_of(dtype.get()));
+  const Ref name = checked(PyObject_GetAttrString(dtype.get(), "name"));
+  const std::string_view word = view_of(name.get(), "dtype.name");
+  if (seen && word == "uint8") return true;
+  if (seen || word != "bfloat16") refuse_type(name_, repr_of(dtype.get()));
   owner_ = checked(PyObject_CallMethod(object, "view", "s", "uint16"));
   from_buffer(owner_.get());
   type = ElementType::bf16;

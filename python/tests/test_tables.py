@@ -289,7 +289,8 @@ class TheTable(unittest.TestCase):
             ("POSITION", [2**63], range(2**63, 2**63 + 1), [float("nan")], np.array([2**64 - 1], np.uint64),
              [2**60 + 1, 0.5]),
             ("SHAPE", np.zeros((1, 2, 3, 4), int), [[1, 2], [3]], [[1], 2], [[[[1]]]]),
-            ("DTYPE", np.array([True, False]), np.array([3, 4, 5], np.float16)),  # float16 has no 2049
+            ("DTYPE", np.array([True, False]), np.array([3, 4, 5], np.float16),  # float16 has no 2049
+             np.datetime64(1, "s"), np.array([1], "m8[s]"), np.bytes_(b"abc")),
         ):  # fmt: skip
             for positions in wrong:
                 with self.subTest(positions):
