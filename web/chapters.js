@@ -35,11 +35,7 @@ async function showChapter() {
     element('div', { class: 'controls' },
       element('div', {}, select, step('Previous', number - 1), step('Next', number + 1))),
     ...text.match(blocks).flatMap(blockNodes),
-    element('p', {}, step('Next chapter', number + 1), ' ', pressed('Its figure', () => showFigure(number))));
-}
-function showFigure(number) {
-  change(figureOf(number));
-  byId('turns-controls').scrollIntoView({ block: 'nearest' });  // on a phone it stands below the text
+    element('p', {}, step('Next chapter', number + 1), ' ', pressed('Its figure', () => change(figureOf(number)))));
 }
 function goToChapter(number) {
   change({ ...figureOf(number), chapter: String(number) });

@@ -91,18 +91,20 @@ function verdictParts(answer) {
 const evidence = ['max_error', 'tolerance', 'worst', 'first', 'tensor', 'layout', 'layer', 'rope'];
 const facts = ['pairing', 'direction', 'first', 'rotary_dim', 'positions', 'inv_freq', 'base', 'scaling',
   'scaling_parameters', 'attention_factor', 'precision', 'layout', 'heads', 'residual'];
-const isKnown = value => value !== null && value !== undefined && value !== '';
 
-const factTable = (caption, values, keys) => element('div', { class: 'facts' }, table(caption, ['fact', 'value'],
-  keys.filter(key => isKnown(values[key])).map(key => [key.replaceAll('_', ' '), factText(values[key])])));
-
+// The facts that are known.
+function factTable(caption, values, keys) {
+  const rows = keys.map(key => [key.replaceAll('_', ' '), factText(values[key])]).filter(([, text]) => text !== '');
+  return element('div', { class: 'facts' }, table(caption, ['fact', 'value'], rows));
+}
 function factText(value) {
+  if (value === null || value === undefined) return '';
   if (typeof value === 'number') return rounded(value, 6);
   if (typeof value === 'string') return value;
   if (Array.isArray(value) && value.every(Number.isInteger)) return ranges(value);
   if (Array.isArray(value)) return `${rounded(value[0])} to ${rounded(value.at(-1))}`;
-  const known = Object.entries(value).filter(([, one]) => isKnown(one));
-  return known.map(([key, one]) => `${key} ${factText(one)}`).join(', ');
+  const texts = Object.entries(value).map(([key, one]) => [key, factText(one)]).filter(([, text]) => text !== '');
+  return texts.map(([key, text]) => `${key} ${text}`).join(', ');
 }
 
 // Draws where the tensor differs from what `apply` makes of the one before: the largest difference of each head of each

@@ -22,12 +22,11 @@ document.addEventListener('drop', event => {
   else files.slice(0, 2).forEach((file, i) => takeFile(['model', 'beside'][i], file));
 });
 
-let shownWidth = document.documentElement.clientWidth;
-new ResizeObserver(() => {
-  if (shownWidth === document.documentElement.clientWidth) return;
-  shownWidth = document.documentElement.clientWidth;
-  showPanel();
-}).observe(document.documentElement);
+let shownWidth = innerWidth;
+window.onresize = () => {
+  if (shownWidth !== innerWidth) showPanel();
+  shownWidth = innerWidth;
+};
 
 readAddress();
 showPanel();

@@ -27,11 +27,11 @@ async function ropeShown() {
   const words = plain ? ['--base', state.base] : [word];
   const shape = plain ? ['--pairing', state.pairing, '--head-dim', state.dim] : [];
   const { ropes } = await askOnce(['inspect', ...words, ...shape], files), rope = ropes[plain ? 0 : Number(state.of)];
-  if (!rope) throw new Error(`${word} has no rope ${state.of}`);
   byId('turns-of').replaceChildren(option('plain', 'a plain rope'),
     ...ropes.map((_, i) => option(i, ropes.length > 1 ? `${name}, rope ${i}` : name)));
   showFields(state);
   byId('plain-rope').hidden = !plain;
+  if (!rope) throw new Error(`${word} has no rope ${state.of}`);
   byId('wrong-scaling').disabled = plain || rope.scaling === 'default';
   return { ...rope, plain, files, shape, words: plain ? words : [...words, '--rope', state.of] };
 }
@@ -41,8 +41,8 @@ async function ropeShown() {
 async function tableAt(rope, positions) {
   const { files } = await ask(['table', ...rope.words, ...rope.shape, '--positions', positions.join(','), allAxes,
     '--output', 't.safetensors'], rope.files);
-  const { cos, sin } = tensorsOf(files['t.safetensors']), pairs = cos.shape.at(-1);
-  const row = (tensor, i) => floats(tensor).subarray(i * pairs, (i + 1) * pairs);
+  const tensors = tensorsOf(files['t.safetensors']), [cos, sin] = [tensors.cos, tensors.sin].map(floats);
+  const pairs = cos.length / positions.length, row = (all, i) => all.subarray(i * pairs, (i + 1) * pairs);
   return positions.map((_, i) => ({ cos: row(cos, i), sin: row(sin, i) }));
 }
 
