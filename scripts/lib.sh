@@ -1,7 +1,7 @@
 # Functions that the scripts share. Sourced, never run.
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
-jobs=${ROTARY_JOBS:-$(nproc)}
+jobs=${ROTARY_JOBS:-$(nproc 2>/dev/null || getconf _NPROCESSORS_ONLN)}  # macOS has no nproc
 
 say() { printf '%s\n' "$*" >&2; }
 

@@ -4,9 +4,9 @@
 # run for all models also writes tools/tests/golden/position_ids.json. Prints what changed, a page of at most 40 lines;
 # `git diff` shows the rest: a record that differs is a model that rotates differently.
 #   scripts/sweep.sh [model_type ...]    default: every model_type of the installed transformers, about ten minutes
-#   --transformers VERSION    tries that release, which is installed beside the pinned one, and without diffusers. The
-#                     sheet of this tree stays as it is: the new one and the log lie where the page's last line says.
-#                     The status is 0 with a page, whatever the models do
+#   --transformers VERSION    tries that release (newest: PyPI's), which is installed beside the pinned one, and without
+#                     diffusers. The sheet of this tree stays as it is: the new one and the log lie where the page's
+#                     last line says. The status is 0 with a page, whatever the models do
 #   --write           with --transformers: writes the sheet of this tree
 #   PYTHON=PROGRAM    a Python that has torch, transformers and diffusers; else scripts/torch.sh --full installs one
 #   ROTARY_CACHE=DIR  where to install (default ~/.cache/rotary)
@@ -30,6 +30,11 @@ if [ -z "${PYTHON:-}" ]; then
   PYTHON=${site%/lib/python3*}/bin/python
 fi
 tree=$root
+if [ "$version" = newest ]; then
+  version=$("$PYTHON" -m pip index versions transformers 2>/dev/null | sed -nE 's/^transformers \((.*)\)$/\1/p')
+  [ -n "$version" ] || { say "sweep.sh: PyPI does not say which transformers is the newest"; exit 77; }
+  say "sweep.sh: transformers $version"
+fi
 if [ -n "$version" ]; then
   home=${ROTARY_CACHE:-$HOME/.cache/rotary}/transformers-$version
   log=$home/log.txt

@@ -7,6 +7,8 @@
 #             values that it computes
 #   cuda      rotary_gpu by nvcc: its PTX is read, its install tree consumed, the tests run where there is a GPU;
 #             skipped without nvcc
+#   bits      the core by $CXX, and the committed hash of what it computes: needs CMake and a compiler only, and so runs
+#             on macOS and, in MSYS2, on Windows
 #   neon      the kernels as AArch64 programs under qemu
 #   s390x     the same for a big-endian machine, where the portable kernels are the best
 #   cross     the core by clang, for 32-bit x86 and WebAssembly: the committed hash (scripts/cross.sh --quick);
@@ -29,7 +31,7 @@ set -euo pipefail
 . "$(dirname "$0")/lib.sh"
 
 [ $# -gt 0 ] || set -- release wheel
-need "${core_packages[@]}" "${test_packages[@]}"
+[ "$*" = bits ] || need "${core_packages[@]}" "${test_packages[@]}"
 
 passed=0 failed=0 skipped=0
 
@@ -241,6 +243,9 @@ for stage in "$@"; do
                      -DROTARY_FAST_BUILD=OFF ;;
     cuda) cuda_stage ;;
     core | gpu | files | tools | cli) part_stage "$stage" ;;
+    bits) build_targets=(--target bits_test) ctest_options=(-R "the bits of every compiler")
+          run_stage bits "${CXX:-g++}" -DCMAKE_BUILD_TYPE=Release -DROTARY_FILES=OFF -DROTARY_TESTS=OFF \
+                    -DROTARY_BITS=ON ;;
     neon) emulated_stage aarch64 ;;
     s390x) emulated_stage s390x ;;
     cross) cross_stage ;;
@@ -252,8 +257,8 @@ for stage in "$@"; do
     web) web_stage ;;
     site) site_stage ;;
     fuzz) fuzz_stage ;;
-    *) say "test.sh: no stage named $stage; there are: release asan clang cuda neon s390x cross wheel bare python" \
-           "torch parity web site fuzz core gpu files tools cli"
+    *) say "test.sh: no stage named $stage; there are: release asan clang bits cuda neon s390x cross wheel bare" \
+           "python torch parity web site fuzz core gpu files tools cli"
        exit 2 ;;
   esac
 done

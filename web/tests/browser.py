@@ -15,7 +15,8 @@ class Page:
         options = Options()
         options.binary_location = "/usr/bin/chromium"
         options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
-        for word in ("--headless=new", "--no-sandbox", "--disable-gpu", f"--window-size={width},{height}"):
+        for word in ("--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage",
+                     f"--window-size={width},{height}"):
             options.add_argument(word)
         self.driver = webdriver.Chrome(options, Service("/usr/bin/chromedriver"))
         self.driver.set_script_timeout(300)
