@@ -20,4 +20,5 @@ if [ -z "${ROTARY_EXPLORER+set}" ]; then
 fi
 [ -z "$ROTARY_EXPLORER" ] || ROTARY_EXPLORER=$(realpath "$ROTARY_EXPLORER")
 export ROTARY_EXPLORER NO_MKDOCS_2_WARNING=1
-"$venv/bin/mkdocs" build -q --strict -f "$root/mkdocs.yml" -d "$out"
+# Not with -q, which leaves --strict no warnings to count.
+"$venv/bin/mkdocs" build --strict -f "$root/mkdocs.yml" -d "$out"
