@@ -16,7 +16,7 @@
 #include "table/turns.h"
 
 namespace rotary::device {
-ROTARY_API std::uint64_t turns_of(double inv_freq) noexcept;  // of rotary/device.cuh, which stands above the core
+ROTARY_API std::uint64_t turns_of(double inv_freq) noexcept;  // rotary/device.cuh, above the core, has it
 }
 
 // A copy of the scalar kernel that counts what it cannot decide.
