@@ -15,6 +15,10 @@
 #include "table/narrow.h"
 #include "table/turns.h"
 
+namespace rotary::device {
+ROTARY_API std::uint64_t turns_of(double inv_freq) noexcept;  // rotary/device.cuh, above the core, has it
+}
+
 // A copy of the scalar kernel that counts what it cannot decide.
 namespace rotary {
 
@@ -257,6 +261,42 @@ TEST(Angles, AreRarelyLeftToWideArithmetic) {
 TEST(Angles, AreRightAtEveryPositionBelow2To20) {
   if (std::getenv("ROTARY_LONG_TESTS") == nullptr) GTEST_SKIP() << "134 million values: set ROTARY_LONG_TESTS=1";
   EXPECT_LE(expect_all_right(1 << 20), 200);
+}
+
+// inv_freq / (2 pi) modulo 1 in units of 2^(-64 limbs), the most significant limb first.
+std::vector<std::uint64_t> turns_by_mpfr(double inv_freq, std::size_t limbs, mpfr_rnd_t rounding) {
+  judge::Real x(inv_freq, 3000), pi(0, 3000);
+  mpfr_const_pi(pi.get(), MPFR_RNDN);
+  x = x / pi;
+  mpfr_mul_2si(x.get(), x.get(), static_cast<long>(64 * limbs) - 1, MPFR_RNDN);
+  mpz_t whole;
+  mpz_init(whole);
+  mpfr_get_z(whole, x.get(), rounding);
+  mpz_fdiv_r_2exp(whole, whole, 64 * limbs);
+  std::vector<std::uint64_t> result(limbs);
+  for (std::size_t k = limbs; k-- > 0; mpz_fdiv_q_2exp(whole, whole, 64)) result[k] = mpz_get_ui(whole);
+  mpz_clear(whole);
+  return result;
+}
+
+TEST(Turns, AreThoseOfMpfr) {
+  std::mt19937_64 random(2);
+  std::vector<double> frequencies = {1.0, -1.0, 6.283185307179586, 1e22, -1e200, 1.7976931348623157e308, 1e-9, -1e-9};
+  std::uniform_real_distribution<double> exponent(-60, 1023);
+  for (int k = 0; k < 500; ++k) frequencies.push_back((k % 2 == 0 ? 1 : -1) * std::exp2(exponent(random)));
+  for (const double w : frequencies) {
+    EXPECT_EQ(device::turns_of(w), turns_by_mpfr(w, 1, MPFR_RNDN)[0]) << w;
+    std::uint64_t limbs[3];
+    limbs_of(w, limbs);
+    const std::vector<std::uint64_t> right = turns_by_mpfr(w, 3, MPFR_RNDD);
+    EXPECT_EQ(limbs[0], right[0]) << w;
+    EXPECT_EQ(limbs[1], right[1]) << w;
+    EXPECT_LE(std::fabs(static_cast<double>(static_cast<std::int64_t>(limbs[2] - right[2]))), 3.0) << w;
+  }
+  EXPECT_EQ(device::turns_of(0), 0u);
+  EXPECT_EQ(device::turns_of(-0.0), 0u);
+  EXPECT_EQ(device::turns_of(5e-324), 0u);
+  EXPECT_EQ(device::turns_of(-5e-324), 0u);
 }
 
 }  // namespace
