@@ -4,6 +4,7 @@
 #include <array>
 #include <cmath>
 #include <cstddef>
+#include <iterator>
 #include <limits>
 #include <map>
 
@@ -130,7 +131,8 @@ class Builder {
       in.elements.push_back(std::move(value));
     } else if (const auto [known, is_new] = in.places.try_emplace(in.key, in.members.size()); is_new) {
       in.members.emplace_back(in.key, std::move(value));
-    } else if (std::hash<J>()(in.members[known->second].second) != std::hash<J>()(value)) {
+    } else if (const J& first = in.members[known->second].second;
+               first.type() != value.type() || first.dump() != value.dump()) {
       fail(Code::JSON, "parse", "a key must appear once in an object but ", in_quotes(in.key),
            " appears twice, with two values");
     }
