@@ -130,6 +130,26 @@ TEST(Rotate, OffsetsBeyondTwoToTheThirtyOneElementsAreReached) {
   munmap(sparse, bytes);
 }
 
+// It takes 5 GB: ROTARY_LARGE=1 runs it.
+TEST(Rotate, MoreThanTwoToTheThirtyOneElementsAreRotated) {
+  if (std::getenv("ROTARY_LARGE") == nullptr) GTEST_SKIP() << "ROTARY_LARGE is not set";
+  const std::int64_t tokens = (std::int64_t{1} << 18) + 3;
+  const Layout layout = thd(tokens, 64, 128), row = thd(1, 64, 128);
+  Random random(5);
+  const Bytes x = hard_values(random, DType::bf16, extent(row));
+  Bytes all(x.size() * static_cast<std::size_t>(tokens)), wanted(x.size());
+  for (std::int64_t t = 0; t < tokens; ++t) std::memcpy(all.data() + t * std::ssize(x), x.data(), x.size());
+  const Table table = random_table(random, tokens, 64, Pairing::half);
+  rotate(Heads{all.data(), DType::bf16, layout}, table);
+  for (std::int64_t t = tokens - 1; t >= 0; t -= 101) {
+    const auto at = static_cast<std::size_t>(64 * t);
+    const Table one(table.cos().subspan(at, 64), table.sin().subspan(at, 64), 64, Pairing::half);
+    reference::rotate({x.data(), DType::bf16, row}, {wanted.data(), DType::bf16, row}, one);
+    const std::byte* got = all.data() + t * std::ssize(x);
+    ASSERT_TRUE(same(got, wanted.data(), DType::bf16, extent(row), rotated_elements(row, 128))) << t;
+  }
+}
+
 // ---- the caller's floating-point state ----
 
 #if defined(__x86_64__)

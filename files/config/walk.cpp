@@ -1,5 +1,6 @@
 // Finds the parts of a config and their families: read_config() and parse_config().
 #include <algorithm>
+#include <cfenv>
 #include <filesystem>
 #include <string>
 #include <vector>
@@ -459,8 +460,24 @@ Reading read_json(const Json& json, const ConfigOptions& options) {
 }  // namespace rotary::files
 
 namespace rotary {
+namespace {
+
+// During its lifetime the C library too, which reads the numbers, rounds to nearest even.
+class NearestRounding {
+ public:
+  NearestRounding() { std::fesetround(FE_TONEAREST); }
+  ~NearestRounding() { std::fesetround(callers_); }
+  NearestRounding(const NearestRounding&) = delete;
+  NearestRounding& operator=(const NearestRounding&) = delete;
+
+ private:
+  int callers_ = std::fegetround();
+};
+
+}  // namespace
 
 files::ConfigFile files::read_config_file(const std::filesystem::path& path, const ConfigOptions& options) {
+  const NearestRounding ours;
   ConfigFile file{json_file_text("read_config", InputFile("read_config", path)), {}, {}};
   file.model = naming(path, [&] {
     file.json = parse_json(file.text);
@@ -470,6 +487,7 @@ files::ConfigFile files::read_config_file(const std::filesystem::path& path, con
 }
 
 Model parse_config(std::string_view json, const ConfigOptions& options) {
+  const NearestRounding ours;
   return files::read_json(files::parse_json(json), options).model;
 }
 
@@ -489,6 +507,7 @@ Model read_config(const std::filesystem::path& path, const ConfigOptions& option
   }
   const std::filesystem::path& file = path;
   const files::InputFile input("read_config", file);
+  const NearestRounding ours;
   if (files::is_gguf(input)) return files::naming(file, [&] { return files::read_gguf(input, options); });
   return files::read_config_file(file, options).model;
 }

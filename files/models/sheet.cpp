@@ -53,13 +53,23 @@ std::string laid_out(const OrderedJson& sheet) {
   return text + "\n}\n";
 }
 
+// The rows of a section, each in the place of the row of its name, and new ones behind.
+OrderedJson laid_over(const OrderedJson& under, const OrderedJson& rows) {
+  const auto known = members_of(under), own = members_of(rows);
+  OrderedJson::object_t all;
+  for (const auto& [name, row] : under.items()) all.emplace_back(name, own.contains(name) ? *own.at(name) : row);
+  for (const auto& [name, row] : rows.items())
+    if (!known.contains(name)) all.emplace_back(name, row);
+  return all;
+}
+
 // The rows of a file that extends a sheet, laid over that sheet's.
 OrderedJson extended(const ModelTable& base, const OrderedJson& own) {
   OrderedJson sheet = OrderedJson::parse(base.text());
   for (const auto& [section, value] : own.items()) {
     OrderedJson& under = sheet[section];
     if (value.is_object() && under.is_object()) {
-      under.update(value);
+      under = laid_over(under, value);
     } else if (value.is_array() && under.is_array()) {
       under.insert(under.begin(), value.begin(), value.end());
     } else {
@@ -178,8 +188,12 @@ const ModelTable& first_sheet() {
 
 std::unique_ptr<ModelTable> read_sheet(const std::string& text, const ModelTable& base) {
   parse_json(text);  // checks it
-  OrderedJson json = OrderedJson::parse(text, nullptr, false);
-  if (json.is_discarded()) fail(Code::JSON, "models", "the numbers must be finite but got NaN or Infinity");
+  OrderedJson json;
+  try {
+    json = parse_in_order(text);
+  } catch (const Json::exception&) {
+    fail(Code::JSON, "models", "the numbers must be finite but got NaN or Infinity");
+  }
   if (!json.is_object()) refuse_sheet("the file", "be an object", json);
   const Json schema = json.value("schema", OrderedJson()), data = json.value("data", OrderedJson());
   if (schema.dump() != "1") refuse_sheet("schema", "be 1, which this version of rotary reads,", schema);

@@ -1,4 +1,5 @@
-// Every way in which a tensor file can lie has its own sentence, and no lie leads to a large request for memory.
+// Every way in which a tensor file can lie has its own sentence, and no lie of any format leads to a large request for
+// memory.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -8,13 +9,16 @@
 #include <sstream>
 
 #include "files/tests/file_helpers.h"
+#include "rotary/config.h"
+#include "rotary/error.h"
 
-// The largest single request since it was set to 0.
-static std::size_t largest_request = 0;
+// The largest single request since it was set to 0, and the sum of all.
+static std::size_t largest_request = 0, requested = 0;
 
 // Not inlined: g++ 12 would take malloc and free for a mismatch. std::stable_sort asks with nothrow.
 [[gnu::noinline]] void* operator new(std::size_t size, const std::nothrow_t&) noexcept {
   largest_request = std::max(largest_request, size);
+  requested += size;
   return std::malloc(size == 0 ? 1 : size);
 }
 [[gnu::noinline]] void* operator new(std::size_t size) {
@@ -147,6 +151,57 @@ TEST(NpyHonest, UnusualFilesAreRead) {
   EXPECT_EQ(read(npy("'>u1'", "(2,)", 2)).type, ElementType::u8) << "one byte has no order";
   EXPECT_EQ(read(npy("'<f8'", "(0, 1000)", 0)).elements(), 0);
   EXPECT_TRUE(read(npy("'<f8'", "(3, 0)", 0)).data.empty());
+}
+
+// ---- two gigabytes that are declared -------------------------------------------------------------
+
+std::string little(std::uint64_t value, int bytes) {
+  std::string text;
+  for (int i = 0; i < bytes; ++i) text += static_cast<char>(value >> 8 * i);
+  return text;
+}
+
+void read_any(const std::filesystem::path& path) {
+  if (path.extension() == ".safetensors") {
+    SafetensorsFile{path};
+  } else if (path.extension() == ".npy") {
+    read_npy(path);
+  } else if (path.filename() == "models.json") {
+    use_models(path);
+  } else {
+    read_config(path);
+  }
+}
+
+// Once with nothing behind the declaration, once in a sparse file of that size.
+TEST(Declared, TwoGigabytesTakeNoMemory) {
+  constexpr std::uint64_t size = std::uint64_t{1} << 31;
+  const std::string gguf = "GGUF" + little(3, 4), none = little(0, 8), one = little(1, 8), many = little(size, 8);
+  const std::string number = std::to_string(size);
+  const std::pair<const char*, std::string> declarations[] = {
+      {"header.safetensors", many},
+      {"data.safetensors",
+       safetensors_text(R"({"q":{"dtype":"U8","shape":[)" + number + R"(],"data_offsets":[0,)" + number + "]}}", "")},
+      {"header.npy", "\x93NUMPY\x02" + little(0, 1) + little(size, 4)},
+      {"data.npy", npy("'|u1'", "(" + number + ",)", 0)},
+      {"tensors.gguf", gguf + many + none},
+      {"keys.gguf", gguf + none + many},
+      {"text.gguf", gguf + none + one + many},
+      {"list.gguf", gguf + none + one + one + "x" + little(9, 4) + little(4, 4) + many},
+      {"nested.gguf", gguf + none + one + one + "x" + little(9, 4) + little(9, 4) + many},
+      {"config.json", R"({"model_type": "llama", "rope_theta": [)"},
+      {"models.json", R"({"schema": 1, "data": ")"}};
+  const ScratchFolder folder;
+  for (const auto& [name, text] : declarations) {
+    SCOPED_TRACE(name);
+    write_text(folder / name, text);
+    for (const bool sparse : {false, true}) {
+      if (sparse) std::filesystem::resize_file(folder / name, size + 4096);
+      requested = 0;
+      EXPECT_THROW(read_any(folder / name), Error);
+      EXPECT_LT(requested, 1'000'000U);
+    }
+  }
 }
 
 }  // namespace

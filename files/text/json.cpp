@@ -4,6 +4,7 @@
 #include <array>
 #include <cmath>
 #include <cstddef>
+#include <iterator>
 #include <limits>
 #include <map>
 
@@ -14,12 +15,12 @@
 namespace rotary::files {
 namespace {
 
-constexpr int max_levels = 64;
+constexpr std::size_t max_levels = 64;
 constexpr std::size_t max_values = 500000;
 constexpr std::size_t max_elements = 16384;  // in a list that a getter copies
 
 // Python's json writes three words that JSON does not have ("time_step_limit": [0.0, Infinity]). Outside strings they
-// are replaced by strings that begin with U+0000, which Guard converts to the numbers. The getters refuse them.
+// are replaced by strings that begin with U+0000, which Builder converts to the numbers. The getters refuse them.
 struct PythonNumber {
   std::string_view word;
   double value;
@@ -58,55 +59,98 @@ std::string with_marked_numbers(std::string_view text) {
   return result;
 }
 
-// Checks levels, values and duplicate keys while the parser runs. A key may stand twice with one value.
-class Guard {
+// Builds a value from the parser's events, and checks levels, the number of values and duplicate keys meanwhile. A key
+// may stand twice with one value. The library's own builders take quadratic time: the one that has a callback for the
+// checks looks through an array at the end of each object in it, the one that keeps order through the keys of an object
+// at each key.
+template <class J>
+class Builder {
  public:
-  bool operator()(int, Json::parse_event_t event, Json& parsed) {
-    using Event = Json::parse_event_t;
-    if (event == Event::object_start || event == Event::array_start) {
-      open_.push_back({.is_object = event == Event::object_start});
-      if (open_.size() > max_levels) {
-        fail(Code::JSON, "parse", "arrays and objects must not nest deeper than ", max_levels);
-      }
-    } else if (event == Event::key) {
-      open_.back().key = parsed.get<std::string>();
-      if (open_.back().key.starts_with(marker))
-        fail(Code::JSON, "parse", "a key must be a string that does not begin with U+0000");
-    } else {
-      if (event != Event::value) open_.pop_back();
-      if (parsed.is_string()) replace_marked(parsed);
-      if (!open_.empty() && open_.back().is_object) check_twice(open_.back(), parsed);
-    }
-    if (++values_ > max_values) {
-      fail(Code::JSON, "parse", "a file must hold at most ", max_values, " values");
-    }
-    return true;
+  explicit Builder(bool keeps_marked) : keeps_marked_(keeps_marked) {}
+  J take() { return std::move(root_); }
+
+  bool null() { return add(nullptr); }
+  bool boolean(bool value) { return add(value); }
+  bool number_integer(std::int64_t value) { return add(value); }
+  bool number_unsigned(std::uint64_t value) { return add(value); }
+  bool number_float(double value, const std::string&) { return add(value); }
+  bool string(std::string& text) {
+    const bool marked = !keeps_marked_ && text.starts_with(marker);
+    const PythonNumber* number = marked ? python_number(std::string_view(text).substr(1)) : nullptr;
+    return number != nullptr ? add(number->value) : add(std::move(text));
+  }
+  bool binary(typename J::binary_t&) { return false; }  // JSON has none
+  bool start_object(std::size_t) { return open(true); }
+  bool start_array(std::size_t) { return open(false); }
+  bool key(std::string& text) {
+    if (text.starts_with(marker)) fail(Code::JSON, "parse", "a key must be a string that does not begin with U+0000");
+    open_.back().key = std::move(text);
+    return count();
+  }
+  bool end_object() {
+    Members members = std::move(open_.back().members);
+    open_.pop_back();
+    return add(typename J::object_t(std::make_move_iterator(members.begin()), std::make_move_iterator(members.end())));
+  }
+  bool end_array() {
+    J elements = std::move(open_.back().elements);
+    open_.pop_back();
+    return add(std::move(elements));
+  }
+  template <class Exception>
+  bool parse_error(std::size_t, const std::string&, const Exception& error) {
+    throw error;
   }
 
  private:
+  using Members = std::vector<std::pair<std::string, J>>;
   struct Open {
-    bool is_object = false;
+    bool is_object;
     std::string key = {};
-    std::map<std::string, std::size_t> hashes = {};  // the hash of each key's value
+    Members members = {};
+    std::map<std::string, std::size_t> places = {};  // the member of each key
+    J elements = J::array();
   };
 
-  static void replace_marked(Json& parsed) {
-    const std::string_view text = parsed.get_ref<const std::string&>();
-    const PythonNumber* number = text.starts_with(marker) ? python_number(text.substr(1)) : nullptr;
-    if (number != nullptr) parsed = number->value;
+  bool count() {
+    if (++values_ > max_values) fail(Code::JSON, "parse", "a file must hold at most ", max_values, " values");
+    return true;
   }
 
-  static void check_twice(Open& object, const Json& value) {
-    const std::size_t hash = std::hash<Json>()(value);
-    const auto [known, is_new] = object.hashes.try_emplace(object.key, hash);
-    if (is_new || known->second == hash) return;
-    fail(Code::JSON, "parse", "a key must appear once in an object but ", in_quotes(object.key),
-         " appears twice, with two values");
+  bool open(bool is_object) {
+    open_.push_back({.is_object = is_object});
+    if (open_.size() > max_levels)
+      fail(Code::JSON, "parse", "arrays and objects must not nest deeper than ", max_levels);
+    return count();
   }
 
+  bool add(J value) {
+    if (open_.empty()) {
+      root_ = std::move(value);
+    } else if (Open& in = open_.back(); !in.is_object) {
+      in.elements.push_back(std::move(value));
+    } else if (const auto [known, is_new] = in.places.try_emplace(in.key, in.members.size()); is_new) {
+      in.members.emplace_back(in.key, std::move(value));
+    } else if (const J& first = in.members[known->second].second;
+               first.type() != value.type() || first.dump() != value.dump()) {
+      fail(Code::JSON, "parse", "a key must appear once in an object but ", in_quotes(in.key),
+           " appears twice, with two values");
+    }
+    return count();
+  }
+
+  bool keeps_marked_;
+  J root_;
   std::vector<Open> open_;
   std::size_t values_ = 0;
 };
+
+template <class J>
+J built(std::string_view text, bool keeps_marked) {
+  Builder<J> builder(keeps_marked);
+  J::sax_parse(text.begin(), text.end(), &builder);
+  return builder.take();
+}
 
 // Refuses common other files that are given by mistake.
 void refuse_other_text(std::string_view text) {
@@ -268,18 +312,23 @@ Json parse_json(std::string_view text) {
     text = marked;
   }
   refuse_other_text(text);
-  Guard guard;
   try {
-    return Json::parse(text.begin(), text.end(), [&guard](int depth, Json::parse_event_t event, Json& parsed) {
-      return guard(depth, event, parsed);
-    });
+    return built<Json>(text, false);
   } catch (const Json::exception& e) {
     refuse_trailing_comma(text, e);
     fail(Code::JSON, "parse", "the text must be JSON in UTF-8 but has a ", reason_of(e));
   }
 }
 
-OrderedJson parse_to_edit(std::string_view text) { return OrderedJson::parse(with_marked_numbers(text)); }
+std::unordered_map<std::string_view, const OrderedJson*> members_of(const OrderedJson& object) {
+  std::unordered_map<std::string_view, const OrderedJson*> members;
+  for (const auto& [key, value] : object.get_ref<const OrderedJson::object_t&>()) members.emplace(key, &value);
+  return members;
+}
+
+OrderedJson parse_in_order(std::string_view text) { return built<OrderedJson>(text, true); }
+
+OrderedJson parse_to_edit(std::string_view text) { return parse_in_order(with_marked_numbers(text)); }
 
 std::string config_text(const OrderedJson& config) {
   std::string text = config.dump(2, ' ', true) + "\n";

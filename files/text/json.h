@@ -9,6 +9,7 @@
 #include <set>
 #include <string>
 #include <string_view>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -38,6 +39,11 @@ OrderedJson finite_or_null(double value);  // null for NaN and infinity
 
 bool is_not_finite(const Json&);  // whether it is a number that is NaN or infinite
 
+// The members of an object by their keys: OrderedJson itself looks through all keys for one.
+std::unordered_map<std::string_view, const OrderedJson*> members_of(const OrderedJson& object);
+
+// Parses a text that parse_json has taken, and keeps the order of keys. Throws Json::exception for NaN and Infinity.
+OrderedJson parse_in_order(std::string_view text);
 // Parses a text as parse_json does, but keeps the order of keys, so that it can be changed and written by config_text.
 // NaN and Infinity become strings that no file contains.
 OrderedJson parse_to_edit(std::string_view text);

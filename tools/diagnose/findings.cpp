@@ -301,7 +301,7 @@ const Row& row_of(const Finding& one) { return cause_rows[static_cast<std::size_
 std::string number_text(double value, int digits) {
   if (digits > 0) return detail::significant(value, digits);
   if (value == std::floor(value) && std::abs(value) < 1e15) return std::to_string(static_cast<std::int64_t>(value));
-  std::string text = std::to_string(value);
+  std::string text = detail::fixed(value, 6);
   text.erase(text.find_last_not_of('0') + 1);
   return text;
 }
@@ -442,7 +442,8 @@ Json value_json(const Number& number) {
     if constexpr (std::is_same_v<Value, double>) {
       if (value == std::floor(value) && std::abs(value) < 1e15) return static_cast<std::int64_t>(value);
       const bool shown = number.digits > 0 && std::isfinite(value);
-      return files::finite_or_null(shown ? std::stod(number_text(value, number.digits)) : value);
+      return files::finite_or_null(shown ? Json::parse(number_text(value, number.digits)).template get<double>()
+                                         : value);
     } else if constexpr (std::is_same_v<Value, NamedRope>) {
       Json json;
       if (value.base) json["base"] = *value.base;

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <limits>
 
+#include "text/json.h"
 #include "values/number_text.h"
 #include "values/scaling_fields.h"
 
@@ -280,8 +281,8 @@ Line fit_line(const std::vector<Speed>& speeds, const std::vector<double>& expon
 
 // The number of fewest digits within the error.
 double tidy(double value, double error) {
-  for (int digits = 1; digits <= 12; ++digits) {
-    const double rounded = std::stod(detail::significant(value, digits));
+  for (int digits = 1; digits <= 12 && std::isfinite(value); ++digits) {
+    const auto rounded = files::Json::parse(detail::significant(value, digits)).get<double>();  // in every locale
     if (std::abs(rounded - value) <= error) return rounded;
   }
   return value;

@@ -223,14 +223,16 @@ std::vector<Change> changes_between(const Situation& situation, const OrderedJso
                     &after = *files::object_at(config, situation.part());
   const std::string above = situation.part().empty() ? "" : situation.part() + ".";
   std::vector<Change> changes;
-  OrderedJson all = before;
-  all.update(after);
-  for (const auto& [key, value] : all.items()) {
+  const auto old_members = files::members_of(before), new_members = files::members_of(after);
+  const auto add = [&](const std::string& key) {
     Change change{above + key};
-    if (before.contains(key)) change.before = one_line(before[key]);
-    if (after.contains(key)) change.after = one_line(value);
+    if (old_members.contains(key)) change.before = one_line(*old_members.at(key));
+    if (new_members.contains(key)) change.after = one_line(*new_members.at(key));
     if (change.before != change.after) changes.push_back(change);
-  }
+  };
+  for (const auto& [key, value] : before.items()) add(key);
+  for (const auto& [key, value] : after.items())
+    if (!old_members.contains(key)) add(key);
   return changes;
 }
 

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cctype>
 #include <charconv>
 #include <vector>
 
@@ -51,7 +50,7 @@ Role role_of_module(std::string_view word) {
   return Role::other;
 }
 
-bool is_letter(char c) { return std::isalpha(static_cast<unsigned char>(c)) != 0; }
+bool is_letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); }
 
 // The role in a name by its words of letters: the last q or k, else v, else qkv.
 Role role_in(std::string_view name) {

@@ -3,6 +3,7 @@
 
 #include <c10/util/Exception.h>
 
+#include <locale>
 #include <sstream>
 
 #include "rotary/error.h"
@@ -16,6 +17,7 @@ struct Refusal {
   template <class... Parts>
   [[noreturn]] void operator()(rotary::Code code, const Parts&... parts) const {
     std::ostringstream rule;
+    rule.imbue(std::locale::classic());
     (rule << ... << parts);
     throw rotary::Error(code, operation, rule.str());
   }
