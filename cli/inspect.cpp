@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "commands.h"
+#include "inspect/engines.h"
 #include "inspect/shown.h"
 #include "rotary/config.h"
 #include "rotary/tensors.h"
@@ -30,6 +31,7 @@ struct InspectOptions {
   Source source;
   std::vector<std::string> configs;
   bool pairs = false;
+  bool engines = false;
 };
 
 // ---- the ropes of a model ----
@@ -119,14 +121,30 @@ void print_model(const Inspected& inspected, bool pairs) {
   print_sentences("notes", sentences_of(notes));
 }
 
+EngineFindings engines_of(const std::string& config) {
+  const std::string text = config_text_at(config);
+  if (text.empty()) throw UsageError("--engines reads the keys of a config.json, and a GGUF has none");
+  return findings_of(files::parse_json(text));
+}
+
 void inspect_model(const InspectOptions& options) {
   Inspected one = inspected(options.source);
   add_views(one, options.source);
-  asks_json() ? print_json(json_text(model_json(one))) : print_model(one, options.pairs);
+  std::optional<EngineFindings> engines;
+  if (options.engines) engines = engines_of(options.source.config);
+  if (!asks_json()) {
+    print_model(one, options.pairs);
+    if (engines) print_engines(*engines);
+    return;
+  }
+  Json model = model_json(one);
+  if (engines) model["engines"] = engines_json(*engines);
+  print_json(json_text(model));
 }
 
 void inspect_models(const InspectOptions& options) {
   if (options.pairs) throw UsageError("--pairs shows one model: name one CONFIG");
+  if (options.engines) throw UsageError("--engines shows one model: name one CONFIG");
   std::vector<Inspected> all;
   for (const std::string& config : options.configs) {
     Source source = options.source;
@@ -183,7 +201,7 @@ void print_tensors(const std::vector<TensorInfo>& tensors, const std::map<std::s
 
 // Reads only the header of a file. stream: the bytes of a pipe, in place of the file.
 void inspect_tensors(const InspectOptions& options, std::vector<std::byte> stream) {
-  if (has_rope_options(options.source) || options.pairs)
+  if (has_rope_options(options.source) || options.pairs || options.engines)
     throw UsageError("a file of tensors has no rope: only --json can be given with it");
   const std::filesystem::path path = files::path_of(options.source.config);
   if (stream.empty()) return print_tensors(tensor_infos(path), tensor_metadata(path));
@@ -210,6 +228,7 @@ void add_inspect(Command& command) {
   add_rope_options(command, options->source);
   command.option("--head-dim", options->source.head_dim);
   command.option("--pairs", options->pairs);
+  command.option("--engines", options->engines);
   command.runs([options] { run(*options); });
 }
 

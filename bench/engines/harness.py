@@ -1,7 +1,8 @@
 """What every adapter is called by, in its engine's own environment (numpy alone).
 
 An adapter's rotate(folder, case, q, positions) lets the engine read folder/config.json and rotate q, float32
-[tokens, head_dim], at positions ([tokens] or [axes, tokens]) in layer case["layer"]; it gives float32 of q's shape.
+[tokens, head_dim], at positions ([tokens] or [axes, tokens]) in layer case["layer"]; it gives float32 of q's shape, in
+which a row of NaN stands for a position that the engine's table does not reach.
 """
 import json
 import pathlib
@@ -31,7 +32,8 @@ def read_values(path):
 
 def last_line(error):
     """The last line that the exception passed: its place and its text."""
-    frame = traceback.extract_tb(error.__traceback__)[-1]
+    frames = traceback.extract_tb(error.__traceback__)
+    frame = [f for f in frames if "/torch/" not in f.filename][-1]
     return f"{frame.filename.split('site-packages/')[-1]}:{frame.lineno}", (frame.line or "").strip()
 
 
@@ -49,7 +51,8 @@ def answer(rotate, folder, case, q):
             traceback.print_exc()
         place, line = last_line(error)  # an engine that says no says it with raise or assert
         said = f"{type(error).__name__}: {error}".split("\n")[0][:200]
-        return "refused" if line.startswith(("raise", "assert")) else "crashed", f"{said} ({place})", None
+        refuses = line.startswith(("raise", "assert")) and not isinstance(error, AttributeError)
+        return "refused" if refuses else "crashed", f"{said} ({place})", None
 
 
 def main(rotate):

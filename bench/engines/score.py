@@ -43,16 +43,18 @@ def checked(rotary, folder, case, q, rotated):
 def cell(rotary, folder, case, values, rotated):
     """The result of one case: equal (every element within the rounding of float32), float32 (within that of angles in
     float32, as `rotary check` allows), or differs, with check's cause."""
-    q, right = values[case["id"] + ".q"], values[case["id"] + ".rotated"]
+    reached = ~np.isnan(rotated).all(axis=1)
+    positions = np.array(case["positions"])[..., reached]
+    q, right, rotated = (x[reached] for x in (values[case["id"] + ".q"], values[case["id"] + ".rotated"], rotated))
     errors = np.abs(rotated.astype(np.float64) - right).max(axis=1) if np.isfinite(rotated).all() else None
     if errors is None:
         return {"result": "differs", "cause": "not_finite", "sentence": "the result holds NaN or infinity"}
-    times = np.atleast_2d(case["positions"])[0]
+    times = np.atleast_2d(positions)[0]
     found = {"worst_error": float(f"{errors.max():.3g}")}
     found |= {f"at_{p}": float(f"{errors[i]:.3g}") for i, p in enumerate(times) if p in (131071, 1000000)}
     if errors.max() <= np.abs(q).max() * case["attention_factor"] * 2.0 ** -22:
         return {"result": "equal"} | found
-    said = checked(rotary, folder, case, q, rotated)
+    said = checked(rotary, folder, case | {"positions": positions}, q, rotated)
     if said["equal"] or said["cause"] in AS_ASKED:
         return {"result": "float32"} | found
     if said["cause"] == "order":  # "the elements have another order: scores of q and k that both have it are the same"

@@ -1,17 +1,16 @@
 """mlx-lm on MLX's CPU: the model of the config (its weights stay unmade), and the rope of the layer's attention."""
-import json
 import pathlib
 
 import mlx.core as mx
 import numpy as np
 from harness import NotThere, main
-from mlx_lm.utils import _get_classes
+from mlx_lm.utils import _get_classes, load_config
 
 
 def rotate(folder, case, q, positions):
     if positions.ndim > 1 or not (pathlib.Path(folder) / "config.json").exists():
         raise NotThere("text of one axis, and config.json only")
-    config = json.loads((pathlib.Path(folder) / "config.json").read_text())
+    config = load_config(pathlib.Path(folder))
     try:
         model_class, args_class = _get_classes(config)
     except ValueError:

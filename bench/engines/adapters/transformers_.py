@@ -74,7 +74,7 @@ def rotate(folder, case, q, positions):
         raise NotThere("no such model_type")
     config = AutoConfig.from_pretrained(folder)
     config = config.get_text_config() if hasattr(config, "get_text_config") else getattr(config, "text_config", config)
-    config._attn_implementation = "eager"
+    config._attn_implementation, config.use_cache = "eager", False
     if not getattr(config, "layer_types", None):  # the layers behind the case's are not made
         config.num_hidden_layers = case["layer"] + 1
     maker = next((m for m in (AutoModel, AutoModelForCausalLM) if type(config) in m._model_mapping.keys()), None)
@@ -93,6 +93,10 @@ def rotate(folder, case, q, positions):
             elif name.startswith("create_") and name.endswith("_mask"):  # which token sees which is not measured
                 setattr(home, name, lambda *a, **k: None)
         return call(maker, config, now, torch.tensor(positions))
+    except (NotImplementedError, RuntimeError) as error:
+        if "meta" in str(error):
+            raise NotThere("its forward call needs numbers that the meta device has not") from None
+        raise
     finally:
         vars(home).update(kept)
 
@@ -110,12 +114,10 @@ def call(maker, config, now, positions):
                 layer.forward = lambda h, *a, **k: (h, None) if as_tuple else h
         layers[now["wanted"]].register_forward_pre_hook(lambda *_: now.update(layer=now["wanted"]))
         try:
-            model(input_ids=ids, position_ids=positions, use_cache=False)
+            model(input_ids=ids, position_ids=positions)
         except Done:
             return now["out"].numpy()
-        except Exception as error:
-            if "meta" in str(error):
-                raise NotThere("its forward call needs numbers of the meta device") from None
+        except Exception:
             if as_tuple or now["wanted"] == 0 or now["layer"] is not None:
                 raise
     raise NotThere("no apply function was called")
