@@ -90,8 +90,9 @@ function mapOf(columns, values, left = 0, top = 0) {
   return { x: [left - 0.5, left + columns - 0.5], y: [top - 0.5, top + canvas.height - 0.5], canvas };
 }
 
-// A chart with its title and its keys: [{name, series, dashed, kind}].
-const picture = (title, chart, keys = chart.lines) => figure(title, drawChart(chart), legend(keys));
+// A chart below its label, with its keys: [{name, series, dashed, kind}].
+const picture = (chart, keys = chart.lines) => element('figure', {}, element('figcaption', {}, chart.label),
+  drawChart(chart), legend(keys));
 
 function legend(keys) {
   const sample = ({ series, dashed, kind }) => (kind === undefined

@@ -41,8 +41,7 @@ function longerParts(plan, chosen, text) {
   return [
     ...longerSentences(plan),
     ...plan.warnings.map(warning => quiet(warning)),
-    picture('The stretch of each pair: scaled / unscaled wavelength', {
-      label: `How far each method stretches each of ${chosen.stretch.length} pairs`,
+    picture({ label: 'The stretch of each pair: scaled / unscaled wavelength',
       x: { label: 'pair', whole: true }, y: { label: 'stretch', log: true }, lines }),
     ...methodsTable(methods),
     element('h3', {}, `config.json, scaling ${methodName(chosen.method)}`),
