@@ -9,7 +9,7 @@ function axis(values, from, to, { log, whole }, room) {
   if (finite.length === 0) finite.push(...(log ? [1, 10] : [0, 1]));
   let low = Math.min(...finite), high = Math.max(...finite);
   if (low === high) [low, high] = log ? [low / 2, high * 2] : [low - 0.5, high + 0.5];
-  const begin = position(low), end = position(high), parts = Math.min(6, Math.abs(to - from) / room);
+  const begin = position(low), end = position(high), parts = Math.min(7, Math.abs(to - from) / room);
   const at = value => from + (position(value) - begin) / (end - begin) * (to - from);
   return { at, ticks: log ? decades(begin, end, parts) : steps(low, high, parts, whole ? 1 : 0) };
 }
@@ -90,8 +90,9 @@ function mapOf(columns, values, left = 0, top = 0) {
   return { x: [left - 0.5, left + columns - 0.5], y: [top - 0.5, top + canvas.height - 0.5], canvas };
 }
 
-// A chart with its title and its keys: [{name, series, dashed, kind}].
-const picture = (title, chart, keys = chart.lines) => figure(title, drawChart(chart), legend(keys));
+// A chart below its label, with its keys: [{name, series, dashed, kind}].
+const picture = (chart, keys = chart.lines) => element('figure', {}, element('figcaption', {}, chart.label),
+  drawChart(chart), legend(keys));
 
 function legend(keys) {
   const sample = ({ series, dashed, kind }) => (kind === undefined

@@ -14,8 +14,7 @@ async function showExact() {
   return [
     element('p', {}, `Rope ${rope.index}: base ${whole(rope.base)}, scaling ${rope.scaling}, ` +
       `${rope.inv_freq.length} pairs.`),
-    picture('The largest error of cos and sin', {
-      label: `The largest error of cos and sin by position, of ${ways.length} ways; the table below has the numbers`,
+    picture({ label: 'The largest error of cos and sin by position',
       x: { label: 'position', log: true }, y: { label: 'largest error', log: true }, lines,
       marks: rope.context ? [{ x: rope.context, name: `context ${grouped(rope.context)}`, series: 0 }] : [] }),
     scrolling('errors', table('The largest error of cos and sin by position', heads, rows, heads.slice(1))),

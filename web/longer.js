@@ -41,8 +41,7 @@ function longerParts(plan, chosen, text) {
   return [
     ...longerSentences(plan),
     ...plan.warnings.map(warning => quiet(warning)),
-    picture('The stretch of each pair: scaled / unscaled wavelength', {
-      label: `How far each method stretches each of ${chosen.stretch.length} pairs`,
+    picture({ label: 'The stretch of each pair: scaled / unscaled wavelength',
       x: { label: 'pair', whole: true }, y: { label: 'stretch', log: true }, lines }),
     ...methodsTable(methods),
     element('h3', {}, `config.json, scaling ${methodName(chosen.method)}`),
@@ -73,9 +72,8 @@ function longerSentences(plan) {
 function methodsTable(methods) {
   const heads = ['method', 'factor', 'kept', 'blended', 'stretched', 'attention factor', 'pairs at unseen angles'];
   const [refused, possible] = [true, false].map(is => methods.filter(one => Boolean(one.refused) === is));
-  const rows = possible.map(({ method, factor, pairs, attention_factor, pairs_with_new_angles }) =>
-    [methodName(method), ...[factor, pairs.kept, pairs.blended, pairs.stretched, attention_factor, pairs_with_new_angles]
-      .map(whole)]);
+  const rows = possible.map(({ method, factor, pairs, ...more }) => [methodName(method), factor, pairs.kept,
+    pairs.blended, pairs.stretched, more.attention_factor, more.pairs_with_new_angles].map(whole));
   return [scrolling('methods', table('The methods', heads, rows, heads.slice(1))),
           ...refused.map(one => quiet(`${methodName(one.method)}: ${one.refused}`))];
 }

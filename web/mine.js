@@ -38,7 +38,6 @@ async function exampleFiles() {
 
 const megabytesAtMost = 550;  // `check` takes seven times as much, of the 4 GB that the program has
 
-// Checks the two files that filesOf gives.
 async function check(filesOf) {
   const began = performance.now(), said = byId('mine-state'), answer = byId('mine-answer');
   const told = text => { said.textContent = text.trim() || said.textContent; };  // "steps of check: 3 of 8, 37 %"
@@ -121,7 +120,6 @@ async function showWrong(word, files, names, options, answer, signal) {
   if (expected && found) byId('mine-answer').append(...wrongPicture(tensors[0].shape, expected, found, answer));
 }
 
-// The largest difference of each head of each token, of all batches, as a picture.
 function wrongPicture(shape, expected, found, { tensor, layout, tolerance }) {
   const each = of => Object.fromEntries([...layout].map((letter, i) => [letter, of(i)]));
   const { b = 1, t = 1, h = 1, d } = each(i => shape[i]);
@@ -144,5 +142,5 @@ function wrongPicture(shape, expected, found, { tensor, layout, tolerance }) {
   const map = mapOf(columns, worst.map(value => (value > tolerance ? -value - most / 4 : 0)));
   map.x[1] = b * t - 0.5;
   return [element('h3', {}, 'Where it differs'),
-    figure(label, drawChart({ label, x: { label: 'token', whole: true }, y: { label: 'head', whole: true }, map }))];
+    picture({ label, x: { label: 'token', whole: true }, y: { label: 'head', whole: true }, map }, [])];
 }

@@ -97,9 +97,8 @@ function pairsPicture(names, ropes, number) {
     ({ what, y: rope[what.replace(' ', '_')], series }))).filter(({ y }) => y > 0);
   const effects = [...new Set(known.flatMap(({ rope }) => rope.effect))];
   return [
-    picture('The tokens that each pair needs for one turn', {
-      label: `Wavelength of each pair of rope ${number} on a logarithmic scale, with the trained length and the ` +
-        'context', x: { label: 'pair', whole: true }, y: { label: 'tokens for one turn', log: true }, lines,
+    picture({ label: `The tokens that each pair of rope ${number} needs for one turn`,
+      x: { label: 'pair', whole: true }, y: { label: 'tokens for one turn', log: true }, lines,
       marks: marks.map(mark => ({ ...mark, name: `${mark.what} ${grouped(mark.y)}` })) },
     [...(ropes.length > 1 ? names.map((name, series) => ({ name, series })) : []),
      ...effects.map(effect => ({ name: effect, series: known[0].series, kind: effectKinds[effect] }))]),

@@ -179,18 +179,18 @@ async function showDistances(rope, key, query) {
   const inside = distance <= reach && (!log || distance > 0);
   byId('score').replaceChildren(
     scoreSentence(`At distance ${grouped(distance)} the score is `, distances.length - 1, kinds),
-    drawChart({ label: `The score of q and k by distance, up to ${reach}`, x: { label: 'distance in tokens', log },
+    picture({ label: `The score of q and k by distance, up to ${reach}`, x: { label: 'distance in tokens', log },
       y: { label: 'score q . k' }, lines, bands: log ? lines : [],
       marks: inside ? [{ x: distance, name: `distance ${grouped(distance)}`, series: 0 }] : [] }),
-    legend(lines),
     log ? quiet('The line is the mean of up to 16 distances in each of 80 steps, the shade their range.') : '');
 }
 
+const exactly = (id, value) => element('strong', { id }, value.toFixed(6));
+
 function scoreSentence(words, at, [right, wrong]) {
-  const score = (id, { scores: all }) => element('strong', { id }, all[at].toFixed(6));
   const off = wrong && Math.max(...right.scores.map((one, i) => Math.abs(one - wrong.scores[i])));
-  return element('p', {}, words, score('score-here', right),
-    ...(wrong ? ['; with the mistakes ', score('score-wrong', wrong),
+  return element('p', {}, words, exactly('score-here', right.scores[at]),
+    ...(wrong ? ['; with the mistakes ', exactly('score-wrong', wrong.scores[at]),
       `. In this picture they differ by up to ${rounded(off, 3)}.`] : ['.']));
 }
 
@@ -219,10 +219,9 @@ async function showTable(rope, key, query) {
   const count = 128, rows = await tableAt(rope, [...Array.from({ length: count }, (_, i) => key + i), query]);
   const { cos, sin } = rows[count], pair = pickedOf(cos.length);
   const values = Array.from({ length: cos.length * count }, (_, i) => rows[i % count].cos[Math.floor(i / count)]);
-  const shown = (id, value) => element('strong', { id }, value.toFixed(6));
   byId('score').replaceChildren(
-    element('p', {}, `At position ${grouped(query)} pair ${pair} has the cosine `, shown('cos-here', cos[pair]),
-      ' and the sine ', shown('sin-here', sin[pair]), '.'),
+    element('p', {}, `At position ${grouped(query)} pair ${pair} has the cosine `, exactly('cos-here', cos[pair]),
+      ' and the sine ', exactly('sin-here', sin[pair]), '.'),
     drawChart({ label: `The cosines of ${cos.length} pairs at ${count} positions`,
       x: { label: 'position', whole: true }, y: { label: 'pair', whole: true },
       marks: [{ y: pair }, ...(query < key + count ? [{ x: query }] : [])], map: mapOf(count, values, key) }),

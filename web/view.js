@@ -50,10 +50,9 @@ function table(caption, heads, rows, numeric = []) {
 // A table with a row for each pair. columns: [{name, values, text}], text is how a value is shown.
 function pairsTable(columns) {
   const heads = ['pair', ...columns.map(({ name }) => name)];
-  const numeric = ['pair', ...columns.filter(({ values }) => typeof values[0] === 'number').map(({ name }) => name)];
   const rows = Array.from({ length: Math.max(...columns.map(({ values }) => values.length)) }, (_, pair) =>
     [String(pair), ...columns.map(({ values, text = whole }) => text(values[pair]))]);
-  return folded('The pairs as a table', table('The pairs', heads, rows, numeric));
+  return folded('The pairs as a table', table('The pairs', heads, rows, heads));
 }
 // The attributes of a part that scrolls by itself, also with the keyboard.
 const focused = label => ({ role: 'group', 'aria-label': label, tabindex: 0 });
@@ -61,7 +60,6 @@ const scrolling = (label, child) => element('div', { class: 'scrolling', ...focu
 const folded = (title, child) => element('details', {}, element('summary', {}, title), scrolling(title, child));
 const quiet = (...children) => element('p', { class: 'quiet' }, ...children);
 const bullets = items => element('ul', { class: 'notes' }, ...items.map(item => element('li', {}, ...[item].flat())));
-const figure = (caption, ...children) => element('figure', {}, element('figcaption', {}, caption), ...children);
 
 const pressed = (label, onclick, more) => element('button', { type: 'button', onclick, ...more }, label);
 const option = (value, text, more) => element('option', { value, ...more }, text);

@@ -459,6 +459,8 @@ def make_shots(page, target):
     target.mkdir(parents=True, exist_ok=True)
     states = {"model": "model", "two": "model?beside=qwen3-8b", "turns": "turns", "scaling": "turns?" + query(
         chapter=11, of=0, vectors="equal", distance=16384, reach=131072, wrong="scaling"), "longer": "longer",
+        "angles": "turns?chapter=4&dim=8&vectors=equal&distance=10&picture=table",
+        "patches": "turns?chapter=13&model=qwen2-vl-7b&of=1&vectors=equal&picture=patches&below=2",
         "mine": "mine", "exact": "exact", "line": "line?words=inspect+llama-3.1-8b.json"}
     for width in (1280, 768, 360):
         page.resize(width)
