@@ -142,7 +142,7 @@ test_linux-aarch64() { test_linux "$1" aarch64; }
 test_one-file() {
   tar -C "$fresh" -xzf "$made/rotary-$version-one-file.tar.gz"
   cd "$fresh/rotary-$version-one-file"
-  g++ -std=c++20 -c rotary.cpp
+  g++ -std=c++20 -I . -c rotary.cpp
   gcc -std=c99 -I . "$source/core/tests/one_rotation.c" rotary.o -lstdc++ -lm -o "$fresh/program"
   "$fresh/program" 2>/dev/null || fail "the one file does not rotate"
 }

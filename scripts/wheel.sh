@@ -120,9 +120,12 @@ build_wheel() {
     [ "$1" != win_amd64 ] || write_python
     zig_options "$1"
     strip=(install.strip=false)
-  elif [ -f "${ROTARY_WHEEL_BUILD:-}/CMakeCache.txt" ]; then
-    build=$ROTARY_WHEEL_BUILD
-    options=(-DROTARY_TESTS=ON -DROTARY_CLI=ON)
+  else
+    options=(-DROTARY_PYTHON=ON -DROTARY_CLI=ON)
+    if [ -f "${ROTARY_WHEEL_BUILD:-}/CMakeCache.txt" ]; then
+      build=$ROTARY_WHEEL_BUILD
+      options+=(-DROTARY_TESTS=ON)
+    fi
   fi
   options=("${options[@]/#-D/cmake.define.}" "${strip[@]}" "cmake.args=-GUnix Makefiles" build-dir="$build")
   rm -rf "$made" "$build/.skbuild-info.json"  # else scikit-build-core begins anew: pip's environment is another
