@@ -119,9 +119,9 @@ class PartialFolder {
 
   const fs::path& path() const { return path_; }
   void become(const fs::path& output) {
-    std::error_code error;
-    fs::remove(output, error);  // an empty folder
-    fs::rename(path_, output, error);
+    std::error_code error, ignored;
+    fs::rename(path_, output, error);  // also over an empty folder, but on Windows
+    if (error && fs::is_directory(output, ignored) && fs::remove(output, ignored)) fs::rename(path_, output, error);
     if (error) refuse(output, "cannot be made of " + path_text(path_) + ": " + error.message());
     kept_ = true;
     if (!files::sync_folder(output.parent_path()))

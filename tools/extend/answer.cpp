@@ -199,7 +199,7 @@ std::string write(const Plan& plan, const std::string& name) {
     fail(Code::FILE, "extend", "--output needs --scaling where no method is recommended: ", plan.why);
   const std::filesystem::path folder = files::path_of(name), config = folder / "config.json";
   std::error_code error;
-  if (std::filesystem::exists(std::filesystem::symlink_status(config, error))) {
+  if (std::filesystem::symlink_status(config, error).type() != std::filesystem::file_type::not_found) {
     fail(Code::FILE, "extend", "--output must name a folder without config.json but ",
          files::in_quotes(files::path_text(config)), " is there, and nothing is replaced");
   }
