@@ -19,6 +19,8 @@ zig_tools "$build/tools" "-target wasm32-wasi -Os -mexception-handling -fwasm-ex
   -U_LIBCPP_HAS_FILESYSTEM -D_LIBCPP_HAS_FILESYSTEM=1"
 options+=(-DCMAKE_SYSTEM_NAME=WASI -DCMAKE_SYSTEM_PROCESSOR=wasm32 -DCMAKE_BUILD_TYPE=Release
           -DCMAKE_C_FLAGS_RELEASE=-DNDEBUG -DCMAKE_CXX_FLAGS_RELEASE=-DNDEBUG)
+export CCACHE_COMPILERCHECK=content  # the compiler is a script written above, whose time says nothing
+if command -v ccache >/dev/null; then options+=(-DCMAKE_CXX_COMPILER_LAUNCHER=ccache); fi
 cmake -S "$root/web/cxx" -B "$build/cxx" "${options[@]}" -DZIG_LIB="$zig_lib" >&2
 cmake --build "$build/cxx" -j "$jobs" >&2
 # A stack of 1 MiB: an instance begins with all of it. Without warnings: a size_t has 32 bits here, of which clang warns
