@@ -139,6 +139,17 @@ TEST_P(Fused, EqualsACallForQAndACallForKInEveryMemoryFromAnyNumberOfThreads) {
 
 INSTANTIATE_TEST_SUITE_P(Rotate, Fused, grid, grid_name);
 
+// A chunk of eight tokens, in parts of one to five.
+TEST(FusedParts, OfFewerTokensThanAChunkRotateOnlyTheirOwn) {
+  Random random(2);
+  TwoMemories arena(1 << 16);
+  const Shuffled shuffled(random());
+  const Walking walking(512);
+  const QkMemory apart = cases_out_of_place({1, 12, 4, 2, 16, 16}, DType::f32)[0];
+  for (int round = 0; round < 8; ++round)
+    arena.check(apart, random_table(random, 12, 8, Pairing::half), Direction::forward, shuffled, random);
+}
+
 // ---- packed q, k and v ----
 
 // The heads behind `first`, as they lie in the memory of a place.

@@ -541,7 +541,8 @@ class GgufReader {
     if (!length) {
       part_.derived("head_dim", "embedding_length / attention.head_count");
       const int width = needed(part_, "embedding_length", 1 << 24);
-      if (width % layer.heads != 0) keys_.refuse("embedding_length", "must be a multiple of head_count");
+      if (width % layer.heads != 0 || width / layer.heads > max_dim)
+        keys_.refuse("embedding_length", "must be a multiple of head_count, a head at most ", max_dim);
       length = width / layer.heads;
       part_.note(NoteKind::derived, "attention.key_length is not given: embedding_length / head_count = ", *length);
     }

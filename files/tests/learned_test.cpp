@@ -79,6 +79,17 @@ TEST_F(LearnedFiles, ACheckpointGivesItsMultiplier) {
   for (std::size_t i = 0; i < 16; ++i) EXPECT_NEAR(x[i], wanted[i], 5e-7F) << i;
 }
 
+TEST_F(LearnedFiles, ThePairingOfConvertedRowsIsTakenAndNotedWhereItDiffers) {
+  const std::vector<Tensor> weights = {floats("lm_head.weight", {1})};
+  for (const Pairing pairing : {Pairing::half, Pairing::interleaved}) {
+    Model m = parse_config(R"({"model_type":"llama","hidden_size":8,"num_attention_heads":2,"num_hidden_layers":1})");
+    write_safetensors(folder_ / "model.safetensors", test::pointers_to(weights), {{"rotary.pairing", name(pairing)}});
+    apply_weights(m, (folder_ / "model.safetensors").string());
+    EXPECT_EQ(only(m).rope.pairing, pairing);
+    EXPECT_EQ(noted(m, "q and k were converted: the pairing is interleaved"), pairing == Pairing::interleaved);
+  }
+}
+
 TEST_F(LearnedFiles, AnIndexOrAFolderLeadsToTheTensor) {
   write("model-00001-of-00002.safetensors", {floats("model.embed.weight", {1, 2})});
   write("model-00002-of-00002.safetensors", {floats(alpha_name, alpha)});
