@@ -7,7 +7,7 @@
 set -euo pipefail
 . "$(dirname "$0")/lib.sh"
 
-[ $# -eq 1 ] && archive=$(echo "$1"/rotary-[0-9]*[0-9].tar.gz) && [ -f "$archive" ] ||
+[ $# -eq 1 ] && archive=$1/$(ls "$1" | grep -xE 'rotary-[0-9.]+\.tar\.gz') ||
   { say "usage: scripts/abi.sh DIST, a folder with the source archive of an earlier release"; exit 2; }
 need "${core_packages[@]}" abigail-tools
 work=${ROTARY_ABI:-$root/build/abi}

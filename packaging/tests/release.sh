@@ -23,7 +23,7 @@ smoke "$source/packaging/tests/smoke.sh" "$source" /opt/rotary-*-linux-*/bin/rot
 echo "the wheels"
 install python3-venv ca-certificates
 python3 -m venv /root/venv
-/root/venv/bin/pip install -q numpy rotary*-manylinux_2_17_"$(uname -m)".*.whl
+/root/venv/bin/pip install -q numpy rotary*manylinux*"$(uname -m)".whl
 smoke /root/venv/bin/python -I "$source/packaging/tests/smoke.py" "$source"
 smoke "$source/packaging/tests/smoke.sh" "$source" /root/venv/bin/rotary
 ! command -v cc gcc g++ clang
