@@ -1,5 +1,5 @@
 // Runs a fuzz body without libFuzzer:
-//   replay ROUNDS [SEED]         the seeds and the corpus, then ROUNDS random mutations of them
+//   replay ROUNDS [SEED]         the seeds and the corpus, then ROUNDS random mutations of the seeds
 //   replay --file FILE...        these inputs, as libFuzzer saved them
 //   replay --write-seeds FOLDER  the seeds, the corpus and the words, for libFuzzer
 #include <algorithm>
@@ -30,7 +30,7 @@ std::vector<std::string> inputs() {
 
 class Mutator {
  public:
-  explicit Mutator(std::uint64_t seed) : random_(seed), seeds_(inputs()), words_(fuzz::words()) {}
+  explicit Mutator(std::uint64_t seed) : random_(seed), seeds_(fuzz::seeds()), words_(fuzz::words()) {}
 
   std::string next() {
     std::string text = pick(seeds_);
