@@ -74,8 +74,9 @@ def rows():
         origin = "" if name in OPENED else "; written by this project in the form of that file"
         for k in which:
             end = f"-at-{k}" if k > 1 else "" if len(which) == 1 else ("-a", "-b")[k]
-            found[name + end] = {"file": name, "config": name, "change": FILLED.get(name, {}), "rope": k if k < 2 else 0,
-                                 "length": k if k > 1 else 0, "source": MODELS[name][0] + origin}
+            found[name + end] = {"file": name, "config": name, "change": FILLED.get(name, {}),
+                                 "rope": k if k < 2 else 0, "length": k if k > 1 else 0,
+                                 "source": MODELS[name][0] + origin}
     for name, (config, change) in CHANGED.items():
         found[name] = {"file": name, "config": config, "change": change, "rope": 0, "length": 0,
                        "source": MODELS[config][0] + "; changed: " + ", ".join(change)}
