@@ -62,7 +62,7 @@ CHANGED = {
 # Cases that sources read in two ways; the values are the reading that comes first.
 READINGS = {
     "phi-3.5-moe-at-131072": "transformers turns phimoe by short_factor at every length; the key names say long_factor",
-    "qwen3-8b-partial": "transformers 4's qwen3 does not read partial_rotary_factor; a reader of the key turns half",
+    "qwen3-8b-partial": "transformers 5's qwen3 does not read partial_rotary_factor; a reader of the key turns half",
     "llama-3.1-8b-head-dim": "head_dim 64 stands beside hidden_size / num_attention_heads = 128; head_dim is the key",
 }
 
