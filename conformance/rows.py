@@ -62,7 +62,7 @@ CHANGED = {
 # Cases that sources read in two ways; the values are the reading that comes first.
 READINGS = {
     "phi-3.5-moe-at-131072": "transformers turns phimoe by short_factor at every length; the key names say long_factor",
-    "qwen3-8b-partial": "transformers 4's qwen3 does not read partial_rotary_factor; a reader of the key turns half",
+    "qwen3-8b-partial": "transformers 5's qwen3 does not read partial_rotary_factor; a reader of the key turns half",
     "llama-3.1-8b-head-dim": "head_dim 64 stands beside hidden_size / num_attention_heads = 128; head_dim is the key",
 }
 
@@ -74,8 +74,9 @@ def rows():
         origin = "" if name in OPENED else "; written by this project in the form of that file"
         for k in which:
             end = f"-at-{k}" if k > 1 else "" if len(which) == 1 else ("-a", "-b")[k]
-            found[name + end] = {"file": name, "config": name, "change": FILLED.get(name, {}), "rope": k if k < 2 else 0,
-                                 "length": k if k > 1 else 0, "source": MODELS[name][0] + origin}
+            found[name + end] = {"file": name, "config": name, "change": FILLED.get(name, {}),
+                                 "rope": k if k < 2 else 0, "length": k if k > 1 else 0,
+                                 "source": MODELS[name][0] + origin}
     for name, (config, change) in CHANGED.items():
         found[name] = {"file": name, "config": config, "change": change, "rope": 0, "length": 0,
                        "source": MODELS[config][0] + "; changed: " + ", ".join(change)}

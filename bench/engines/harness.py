@@ -1,4 +1,4 @@
-"""What every adapter is called by, in its engine's own environment (numpy alone).
+"""The caller of every adapter, in its engine's own environment (numpy alone).
 
 An adapter's rotate(folder, case, q, positions) lets the engine read folder/config.json and rotate q, float32
 [tokens, head_dim], at positions ([tokens] or [axes, tokens]) in layer case["layer"]; it gives float32 of q's shape, in
@@ -37,6 +37,14 @@ def last_line(error):
     return f"{frame.filename.split('site-packages/')[-1]}:{frame.lineno}", (frame.line or "").strip()
 
 
+def is_about_rope(error):
+    """Whether the exception, or the engine's code that it passed, speaks of the rotation. Other parts of a model may
+    need keys, kernels or packages that are not here."""
+    frames = [f for f in traceback.extract_tb(error.__traceback__) if "site-packages/" in f.filename]
+    said = [str(error), *(f"{f.filename.split('site-packages/')[-1]} {f.name} {f.line}" for f in frames)]
+    return any(word in text for text in said for word in ("rope", "rotary"))
+
+
 def answer(rotate, folder, case, q):
     """(result, sentence, rotated): result is "rotated", "refused", "crashed", "head_dim" or "not there"."""
     try:
@@ -51,6 +59,8 @@ def answer(rotate, folder, case, q):
             traceback.print_exc()
         place, line = last_line(error)  # an engine that says no says it with raise or assert
         said = f"{type(error).__name__}: {error}".split("\n")[0][:200]
+        if not is_about_rope(error):
+            return "not there", f"cannot be made here: {said} ({place})", None
         refuses = line.startswith(("raise", "assert")) and not isinstance(error, AttributeError)
         return "refused" if refuses else "crashed", f"{said} ({place})", None
 

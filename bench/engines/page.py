@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""page.py: writes docs/engines.md and cli/data/engines.json from results.json and remarks.json. Standard library only."""
+"""page.py: writes docs/engines.md and cli/data/engines.json from results.json and remarks.json."""
 import collections
 import json
 import pathlib
@@ -14,8 +14,8 @@ CELLS = {(c["engine"], c["version"], c["case"]): c for c in RESULTS["cells"]}
 DATE = max(e["date"] for e in RESULTS["engines"])
 RIGHT = "equal", "float32", "order"
 
-# The keys that say how a model turns, and the sub-configs that a text model's keys may stand in (cli/inspect/engines.cpp
-# reads both from the data).
+# The keys that say how a model turns, and the sub-configs that a text model's keys may stand in, for
+# cli/inspect/engines.cpp too.
 KEYS = """rope_theta rope_scaling rope_parameters partial_rotary_factor rotary_pct rotary_emb_base rotary_dim head_dim
     rope_local_base_freq global_rope_theta local_rope_theta original_max_position_embeddings rope_ratio rope_base
     qk_rope_head_dim""".split()
@@ -93,7 +93,8 @@ def differences():
             last = name
         reads = next((c["reading"] for c in CASES if c["id"] == case and "reading" in c), "")
         more = [f"A matter of reading: {reads}."] if reads else []
-        more += [r["text"] for r in REMARKS if r["engine"] == name and case in r["cases"]]
+        more += [r["text"] for r in REMARKS if r["engine"] == name and case in r["cases"]
+                 and any(version in r["versions"] for _, version in found)]
         how = f"`--case {case} {name}-{found[-1][1]}`"
         yield from wrap(f"**{case}**, {versions(found)}: {kind}. {sentence}. {' '.join(more)} {how}".replace("  ", " "),
                         "- ", "  ")
@@ -109,7 +110,7 @@ def accuracy():
 
 
 def keys_of(config):
-    """The rope keys of a config's text part, each as a path with the value of words: what inspect --engines compares."""
+    """model_type and rope keys of a config's text part, each key a path, with the value of a word."""
     part = next((config[p] for p in PARTS if isinstance(config.get(p), dict)), config)
     found = set()
 

@@ -52,6 +52,10 @@ def key(cell):
     return order.index((cell["engine"], cell["version"]))
 
 
+def read_results():
+    return json.loads(RESULTS.read_text()) if RESULTS.exists() else {"engines": [], "cells": []}
+
+
 def write_results(results):
     rows = [json.dumps(cell) for cell in sorted(results["cells"], key=key)]
     measured = sorted(results["engines"], key=lambda e: key({"engine": e["name"], "version": e["version"]}))
@@ -63,12 +67,11 @@ def main():
     options = argparse.ArgumentParser(description=__doc__)
     options.add_argument("rotary", type=pathlib.Path, help="the program")
     options.add_argument("engines", nargs="*", help="name or name-version; default: all")
-    options.add_argument("--envs", type=pathlib.Path, default=pathlib.Path("build/engines"), help="where they are installed")
+    options.add_argument("--envs", type=pathlib.Path, default=pathlib.Path("build/engines"), help="their environments")
     options.add_argument("--torch", type=pathlib.Path, help="a site-packages folder with torch; default: this Python's")
     options.add_argument("--case", action="append", default=[], help="only this case: prints its cells, writes nothing")
     asked = options.parse_intermixed_args()
     torch = asked.torch or next(pathlib.Path(p) for p in sys.path if (pathlib.Path(p) / "torch").is_dir())
-    results = json.loads(RESULTS.read_text()) if RESULTS.exists() else {"engines": [], "cells": []}
     for engine in ENGINES:
         if asked.engines and engine.name not in asked.engines and str(engine) not in asked.engines:
             continue
@@ -80,6 +83,7 @@ def main():
             continue
         counts = {r: sum(c["result"] == r for c in found) for r in sorted({c["result"] for c in found})}
         print(engine, counts, flush=True)
+        results = read_results()  # another run may have written in between
         name = (engine.name, engine.version)
         results["engines"] = [e for e in results["engines"] if (e["name"], e["version"]) != name] + [
             {"name": engine.name, "version": engine.version, "date": datetime.date.today().isoformat()}]

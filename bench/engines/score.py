@@ -1,4 +1,4 @@
-"""What an adapter's outputs are worth: cells, by the cases' values and, where they differ, by `rotary check`."""
+"""The cells of an adapter's outputs, by the cases' values and, where they differ, by `rotary check`."""
 import json
 import pathlib
 import subprocess
@@ -30,7 +30,7 @@ def write_tensors(folder, case, q, rotated):
 
 
 def checked(rotary, folder, case, q, rotated):
-    """What `rotary check --json` says."""
+    """The answer of `rotary check --json`."""
     write_tensors(folder, case, q, rotated)
     files = {name: str(folder / name) for name in ("before.safetensors", "after.safetensors", "positions.npy")}
     arguments = [files.get(a, a) for a in check_command(case)]

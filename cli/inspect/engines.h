@@ -1,4 +1,4 @@
-// What engines made of configs with the same keys, as measured: data/engines.json, which bench/engines/page.py writes.
+// Measured answers of engines to configs with the same keys: data/engines.json, which bench/engines/page.py writes.
 #pragma once
 
 #include <string>
@@ -8,16 +8,16 @@
 
 namespace rotary::cli {
 
-// What versions of an engine made of cases; cause: check's, "" where the result is not "differs".
+// An answer of versions of an engine to cases; cause: check's, "" where the result is not "differs".
 struct EngineFinding {
   std::string engine, versions, result, cause;
   std::vector<std::string> cases;  // ids of conformance/cases.json
 };
 
 struct EngineFindings {
-  std::string date;               // the day of the newest measurement
-  std::vector<std::string> keys;  // what the config says of its rope: "rope_theta", "rope_scaling.rope_type=llama3"
-  std::vector<EngineFinding> found;  // empty: no measured case has these keys
+  std::string date;                  // the day of the newest measurement
+  std::vector<std::string> keys;     // the config's rope keys: "rope_theta", "rope_scaling.rope_type=llama3"
+  std::vector<EngineFinding> found;  // no element where no measured case has these keys
 };
 
 // The findings of the measured cases whose model_type and rope keys are those of this config.json, values of numbers

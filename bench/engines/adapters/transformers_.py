@@ -1,5 +1,5 @@
-"""transformers, 4.36 and later: one forward call of the model, on the meta device but for its rotary modules; the q that
-enters the apply function of the case's layer is the case's, and what comes out is read."""
+"""transformers, 4.36 and later: one forward call of the model, on the meta device but for its rotary modules. The q
+that enters the apply function of the case's layer is the case's, and what comes out is read."""
 import json
 import pathlib
 import sys
@@ -29,7 +29,7 @@ def table(x, now):
 
 
 def make_on_cpu(cls, now):
-    """A rotary module is made and called on the CPU. One that counts tokens (before 4.45) hears of the whole sequence."""
+    """A rotary module is made and called on the CPU. One that counts tokens (before 4.45) is told the whole length."""
     init, forward = cls.__init__, cls.forward
 
     def made(self, *a, **k):
@@ -105,7 +105,8 @@ def call(maker, config, now, positions):
     """The model's forward call, in which every layer but the wanted one hands on what it is given."""
     with META:
         model = maker.from_config(config).eval()
-    layers = next(m for m in model.modules() if isinstance(m, torch.nn.ModuleList) and len(m) == config.num_hidden_layers)
+    lists = (m for m in model.modules() if isinstance(m, torch.nn.ModuleList))
+    layers = next(m for m in lists if len(m) == config.num_hidden_layers)
     ids = torch.zeros(1, positions.shape[-1], dtype=torch.long, device=META)
     positions = positions[..., None, :]
     for as_tuple in False, True:
