@@ -46,9 +46,10 @@ std::string difference(const Strings& shown, const Strings& printed) {
 // stdout and stderr together, and the exit status where it is not 0.
 Strings printed_by(const Shell& shell, const std::string& command) {
   const Result result = shell.run("exec 2>&1; " + command);
-  const std::string folder = ROTARY_SOURCE_DIR "/";
   std::string text = result.out;
-  for (std::size_t at = 0; (at = text.find(folder)) != std::string::npos;) text.erase(at, folder.size());
+  for (const std::string folder : {ROTARY_BINARY_DIR "/", ROTARY_SOURCE_DIR "/"}) {
+    for (std::size_t at = 0; (at = text.find(folder)) != std::string::npos;) text.erase(at, folder.size());
+  }
   Strings lines = lines_of(text);
   if (result.exit != 0) lines.push_back("(exit " + std::to_string(result.exit) + ")");
   return lines;
