@@ -17,6 +17,7 @@ sys.path.insert(0, str(HERE.parent / "files/golden"))
 from make_golden import formula  # noqa: E402
 from models import MODELS, linear, longrope, yarn  # noqa: E402
 from rows import CASES  # noqa: E402
+from values import read_values  # noqa: E402
 
 # The ropes of changed files that are not the ropes of the files they are made of, by hand.
 SAID = {
@@ -27,15 +28,6 @@ SAID = {
                               "index": list(range(32))},
     "phi-3.5-moe-at-131072": {"scaling": longrope(32, 131072, mscale=1.243163121016122)},  # short_factor
 }
-
-
-def read_values(path):
-    data = path.read_bytes()
-    end = 8 + int.from_bytes(data[:8], "little")
-    head = json.loads(data[8:end])
-    head.pop("__metadata__")
-    return {name: np.frombuffer(data[end + t["data_offsets"][0]:end + t["data_offsets"][1]], "<f4").reshape(t["shape"])
-            for name, t in head.items()}
 
 
 def pairs(rope):

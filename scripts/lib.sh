@@ -68,20 +68,10 @@ zig_version=0.17.1
 
 # install_zig: zig from PyPI, into a folder of its own, and its path into $zig; returns 77 where PyPI cannot be reached.
 install_zig() {
-  local venv=$cache/zig-$zig_version log
+  local venv
   export ZIG_GLOBAL_CACHE_DIR=$cache/zig-cache ZIG_LOCAL_CACHE_DIR=$cache/zig-cache
-  zig=$(echo "$venv"/lib/python3.*/site-packages/ziglang/zig)
-  if [ -x "$zig" ]; then return; fi
   need python3 python3-venv
-  say "installing ziglang $zig_version into $venv"
-  log=$(mktemp)
-  if ! { python3 -m venv --clear "$venv" &&
-         "$venv/bin/pip" install --no-deps "ziglang==$zig_version"; } >"$log" 2>&1; then
-    tail -n 3 "$log" >&2
-    say "scripts: could not install ziglang $zig_version from PyPI (whole log: $log)"
-    return 77
-  fi
-  rm -f "$log"
+  install_from_pypi "zig-$zig_version" --no-deps "ziglang==$zig_version" || return
   zig=$(echo "$venv"/lib/python3.*/site-packages/ziglang/zig)
 }
 
@@ -149,25 +139,6 @@ find_mirror() {
 materials() {
   ROTARY_ZIG=${zig%/*} ROTARY_ZIG_VERSION=$zig_version \
     ROTARY_JSON=$1/_deps/nlohmann_json-src/nlohmann_json/include python3 "$root/packaging/materials.py" "${@:2}"
-}
-
-# install_debian_python ARCHITECTURE FOLDER: Debian 12's Python of another architecture, unpacked only, for an emulator;
-# returns 1 where this is not root, as debootstrap wants, or not Debian.
-install_debian_python() {
-  local debs mirror log deb
-  [ ! -x "$2/usr/bin/python3.11" ] || return 0
-  [ "$(id -u)" -eq 0 ] && mirror=$(find_mirror) || return 1
-  need debootstrap debian-archive-keyring
-  debs=$(mktemp -d) log=$(mktemp)
-  if ! debootstrap --download-only --arch="$1" --variant=minbase --include=python3 bookworm "$debs" "$mirror" \
-         >"$log" 2>&1; then
-    tail -n 3 "$log" >&2
-    return 1
-  fi
-  rm -rf "$2" "$2.new"
-  for deb in "$debs"/var/cache/apt/archives/*.deb; do dpkg-deb -x "$deb" "$2.new"; done
-  rm -rf "$debs" "$log"
-  mv "$2.new" "$2"
 }
 
 core_packages=(g++ make cmake pkg-config nlohmann-json3-dev libcli11-dev)

@@ -89,6 +89,25 @@ smoke() { (mkdir "$fresh/run" && cd "$fresh/run" && timeout 60 "$@" >&2 && rm -r
 smoke_program() { smoke "$source/packaging/tests/smoke.sh" "$source" "$@"; }
 smoke_package() { smoke "$@" "$source/packaging/tests/smoke.py" "$source"; }
 
+# install_debian_python ARCHITECTURE FOLDER: Debian 12's Python of another architecture, unpacked only, for an emulator;
+# returns 1 where this is not root, as debootstrap wants, or not Debian.
+install_debian_python() {
+  local debs mirror log deb
+  [ ! -x "$2/usr/bin/python3.11" ] || return 0
+  [ "$(id -u)" -eq 0 ] && mirror=$(find_mirror) || return 1
+  need debootstrap debian-archive-keyring
+  debs=$(mktemp -d) log=$(mktemp)
+  if ! debootstrap --download-only --arch="$1" --variant=minbase --include=python3 bookworm "$debs" "$mirror" \
+         >"$log" 2>&1; then
+    tail -n 3 "$log" >&2
+    return 1
+  fi
+  rm -rf "$2" "$2.new"
+  for deb in "$debs"/var/cache/apt/archives/*.deb; do dpkg-deb -x "$deb" "$2.new"; done
+  rm -rf "$debs" "$log"
+  mv "$2.new" "$2"
+}
+
 # install_wheels PLATFORM [PACKAGE PLATFORM...]: its two wheels into $fresh/site, as a pip of that platform would; and
 # a package that PyPI has for the platforms.
 install_wheels() {

@@ -97,35 +97,40 @@ cuda_stage() {
             -DCMAKE_CUDA_ARCHITECTURES=80-virtual
 }
 
+# count STATUS: adds a script's exit status to the sums, 77 as skipped; fails where it is not 0.
+count() {
+  case "$1" in
+    0) passed=$((passed + 1)) ;;
+    77) skipped=$((skipped + 1)); return 1 ;;
+    *) failed=$((failed + 1)); return 1 ;;
+  esac
+}
+
 # emulated_stage ARCHITECTURE
 emulated_stage() {
   local status=0
   say "== $1"
   ROTARY_JOBS=$jobs "$root/scripts/test_emulated.sh" "$1" "$root/build/test-$1" >&2 || status=$?
-  if [ "$status" -eq 0 ]; then passed=$((passed + 1)); else failed=$((failed + 1)); fi
+  count "$status" || true
 }
 
 cross_stage() {
   local status=0
   say "== cross"
   ROTARY_JOBS=$jobs ROTARY_CROSS=$root/build/test-cross "$root/scripts/cross.sh" --quick >&2 || status=$?
-  case "$status" in
-    0) passed=$((passed + 1)) ;;
-    77) skipped=$((skipped + 1)) ;;
-    *) failed=$((failed + 1)) ;;
-  esac
+  count "$status" || true
 }
 
 bare_stage() {
+  local status=0
   say "== bare"
   if [ "$(id -u)" -ne 0 ] || ! command -v apt-get >/dev/null; then
     say "bare: skipped, it needs root and Debian's packages"
-    skipped=$((skipped + 1))
-  elif "$root/scripts/bare.sh" readme trixie >&2; then
-    passed=$((passed + 1))
+    status=77
   else
-    failed=$((failed + 1))
+    "$root/scripts/bare.sh" readme trixie >&2 || status=$?
   fi
+  count "$status" || true
 }
 
 # add_up LOG: adds the closing line of a test that prints "N passed, N failed, N skipped"; without it, a failure.
@@ -186,11 +191,7 @@ site_stage() {
   mkdir -p "$root/build"
   [ -f "$explorer" ] || explorer=
   ROTARY_EXPLORER=$explorer "$root/scripts/site.sh" "$root/build/site" >&2 || status=$?
-  case "$status" in
-    0) passed=$((passed + 1)) ;;
-    77) say "site: skipped, no mkdocs-material from PyPI"; skipped=$((skipped + 1)); return ;;
-    *) failed=$((failed + 1)); return ;;
-  esac
+  count "$status" || return 0
   if ! need_browser; then
     say "site: its pages are not looked at, there is no Chromium, or no selenium from PyPI"
     skipped=$((skipped + 1))

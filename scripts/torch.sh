@@ -20,29 +20,17 @@ if [ -n "${TORCH_ROOT:-}" ]; then
 fi
 
 packages=(--no-deps "torch==$torch_version" "nvidia-cuda-runtime==$cuda_version" "nvidia-cuda-cupti==$cuda_version")
-size="1.3 GB" kind=torch made=$torch_version
+kind=torch
 case "${1:-}" in
   "") ;;
   --full)
     packages=("torch==$torch_version" "transformers==$transformers_version" diffusers==0.42.1 safetensors numpy mpmath)
-    size="6 GB" kind=torch-full made=$torch_version-$transformers_version ;;
+    kind=torch-full ;;
   *) say "torch.sh: unknown option $1; usage: scripts/torch.sh [--full]"; exit 2 ;;
 esac
-venv=${ROTARY_CACHE:-$HOME/.cache/rotary}/$kind-${torch_version%.*}
-done_mark=$venv/complete-$made
-if [ ! -f "$done_mark" ]; then
-  need python3 python3-venv
-  say "installing torch $torch_version into $venv ($size)"
-  log=$(mktemp)
-  if ! { python3 -m venv --clear "$venv" && "$venv/bin/pip" install "${packages[@]}"; } >"$log" 2>&1; then
-    tail -n 5 "$log" >&2
-    say "torch.sh: could not install torch $torch_version from PyPI (whole log: $log);" \
-        "set TORCH_ROOT to an installed torch 2.8 or newer"
-    exit 1
-  fi
-  rm -f "$log"
-  touch "$done_mark"
-fi
+need python3 python3-venv
+install_from_pypi "$kind-${torch_version%.*}" "${packages[@]}" ||
+  { say "torch.sh: set TORCH_ROOT to an installed torch 2.8 or newer"; exit 1; }
 site=$(echo "$venv"/lib/python3.*/site-packages)
 has_torch "$site/torch" || { say "torch.sh: $venv is damaged: remove it and run again"; exit 1; }
 echo "$site"

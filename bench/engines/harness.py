@@ -12,6 +12,7 @@ import tempfile
 import traceback
 
 import numpy as np
+from values import read_values
 
 
 class NotThere(Exception):
@@ -20,14 +21,6 @@ class NotThere(Exception):
 
 class OtherHead(Exception):
     """The engine takes the heads for as many elements."""
-
-
-def read_values(path):
-    data = path.read_bytes()
-    end = 8 + int.from_bytes(data[:8], "little")
-    head = json.loads(data[8:end])
-    return {name: np.frombuffer(data[end + t["data_offsets"][0]:end + t["data_offsets"][1]], "<f4").reshape(t["shape"])
-            for name, t in head.items() if name != "__metadata__"}
 
 
 def last_line(error):

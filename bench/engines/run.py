@@ -39,9 +39,10 @@ def environment(engine, envs, torch):
 def measure(engine, rotary, python, folder, wanted):
     """The engine's cells."""
     output = folder / f"{engine}.npz"
+    path = os.pathsep.join(map(str, (HERE, CONFORMANCE)))
     done = subprocess.run(
         [python, HERE / "adapters" / engine.adapter, CONFORMANCE, output, *wanted], stderr=subprocess.PIPE, text=True,
-        stdout=subprocess.DEVNULL, env=os.environ | {"PYTHONPATH": str(HERE), "PYTHONWARNINGS": "ignore"})
+        stdout=subprocess.DEVNULL, env=os.environ | {"PYTHONPATH": path, "PYTHONWARNINGS": "ignore"})
     if done.returncode:
         sys.exit(f"{engine}: {done.stderr[-2000:]}")
     return [{"engine": engine.name, "version": engine.version} | one for one in cells(rotary, folder, output)]

@@ -8,33 +8,24 @@ import numpy as np
 
 HERE = pathlib.Path(__file__).resolve().parent
 CONFORMANCE = HERE.parents[1] / "conformance"
-sys.path[:0] = [str(HERE), str(CONFORMANCE)]
-from harness import read_values  # noqa: E402
+sys.path.insert(0, str(CONFORMANCE))
 from make import safetensors  # noqa: E402
+from values import read_values  # noqa: E402
 
 AS_ASKED = {"query_factor_open"}  # the rotation is as asked; a factor of queries behind it was not called
 
 
-def check_command(case):
-    """The arguments of `rotary check`, from conformance/, with the files that write_tensors() writes."""
-    layer = ["--layer", str(case["layer"])] if not case["part"] else ["--rope", str(case["rope"])]
-    length = ["--length", str(case["length"])] if case["length"] else []
-    return ["check", case["config"], *layer, *length, "--layout", "td",
-            "--before", "before.safetensors", "--after", "after.safetensors", "--positions", "positions.npy"]
-
-
-def write_tensors(folder, case, q, rotated):
-    (folder / "before.safetensors").write_bytes(safetensors({"q": q}))
-    (folder / "after.safetensors").write_bytes(safetensors({"q": rotated}))
-    np.save(folder / "positions.npy", np.array(case["positions"]))
-
-
-def checked(rotary, folder, case, q, rotated):
+def checked(rotary, folder, case, positions, q, rotated):
     """The answer of `rotary check --json`."""
-    write_tensors(folder, case, q, rotated)
-    files = {name: str(folder / name) for name in ("before.safetensors", "after.safetensors", "positions.npy")}
-    arguments = [files.get(a, a) for a in check_command(case)]
-    done = subprocess.run([rotary, *arguments, "--json"], capture_output=True, text=True, cwd=CONFORMANCE)
+    before, after, at = (folder / name for name in ("before.safetensors", "after.safetensors", "positions.npy"))
+    before.write_bytes(safetensors({"q": q}))
+    after.write_bytes(safetensors({"q": rotated}))
+    np.save(at, positions)
+    layer = ["--rope", str(case["rope"])] if case["part"] else ["--layer", str(case["layer"])]
+    length = ["--length", str(case["length"])] if case["length"] else []
+    done = subprocess.run([rotary, "check", CONFORMANCE / case["config"], *layer, *length, "--layout", "td",
+                           "--before", before, "--after", after, "--positions", at, "--json"],
+                          capture_output=True, text=True)
     if not done.stdout:
         sys.exit(f"{case['id']}: {done.stderr}")
     return json.loads(done.stdout)
@@ -54,7 +45,7 @@ def cell(rotary, folder, case, values, rotated):
     found |= {f"at_{p}": float(f"{errors[i]:.3g}") for i, p in enumerate(times) if p in (131071, 1000000)}
     if errors.max() <= np.abs(q).max() * case["attention_factor"] * 2.0 ** -22:
         return {"result": "equal"} | found
-    said = checked(rotary, folder, case | {"positions": positions}, q, rotated)
+    said = checked(rotary, folder, case, positions, q, rotated)
     if said["equal"] or said["cause"] in AS_ASKED:
         return {"result": "float32"} | found
     if said["cause"] == "order":  # "the elements have another order: scores of q and k that both have it are the same"
@@ -76,12 +67,3 @@ def cells(rotary, folder, output):
         elif result != "not there":
             out.append({"case": case["id"], "result": result, "sentence": sentence})
     return out
-
-
-if __name__ == "__main__":
-    import collections
-    found = cells(sys.argv[1], pathlib.Path(sys.argv[2]), sys.argv[3])
-    print(collections.Counter(c["result"] for c in found))
-    for c in found:
-        if c["result"] not in ("float32", "equal"):
-            print(c["case"], c["result"], c.get("cause", ""), c.get("worst_error", ""), c.get("sentence", "")[:230])
