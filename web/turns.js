@@ -129,8 +129,8 @@ async function rotated(rope, vector, { words, count }, options) {
 
 const listed = numbers => ({ words: numbers.join(','), count: numbers.length });
 
-// The scores of the query at each of the positions `queries` with the key at the position number `at` of `keys`, behind
-// which stands the one that the key takes by mistake. wrong: a list of mistakes.
+// The scores of the query at each of the positions `queries` with the key at position number `at` of `keys`. With the
+// mistake "offset" the key takes the next position of `keys`. wrong: a list of mistakes.
 async function scores(rope, queries, keys, at, wrong) {
   const has = mistake => wrong.includes(mistake), other = rope.pairing === 'half' ? 'interleaved' : 'half';
   const options = isOther => [...(has('angles') ? ['--angles', 'float32'] : []),

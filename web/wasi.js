@@ -11,8 +11,8 @@ function makeWasi(files, told) {
   const reader = typeof FileReaderSync === 'undefined' ? null : new FileReaderSync();
   const encoder = new TextEncoder(), decoder = new TextDecoder();
   const root = 3;
-  // What is open: a folder {name}, a file that is read {name, at}, or one that is written from its beginning {name,
-  // written}, whose parts become the file when it is closed. The streams have no name.
+  // The open files by descriptor: a folder {name}, a file that is read {name, at}, one that is written from its
+  // beginning {name, written}, whose parts become the file when it is closed. The streams have no name.
   const open = [{ written: [] }, { written: [] }, { written: [] }, { name: '' }];
   const inodes = [];  // the names that were asked about
   let memory;

@@ -159,7 +159,7 @@ class Torch {
       grad_enabled_, written_, level_, requires_grad_;
 };
 
-// The same for rotary._torch.plain.
+// The two functions give rotary._torch.plain the same answers.
 Ref get_is_quiet() { return checked(PyBool_FromLong(Torch::get().is_quiet() ? 1 : 0)); }
 Ref get_is_plain(PyObject* x) { return checked(PyBool_FromLong(Torch::get().is_plain(x, false) ? 1 : 0)); }
 

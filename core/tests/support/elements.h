@@ -167,7 +167,7 @@ inline Bytes hard_values(Random& random, DType dtype, std::int64_t count) {
   return data;
 }
 
-// Which elements of a buffer rotate.
+// The elements of a buffer that rotate.
 inline std::vector<bool> rotated_elements(const Layout& l, int rotary_dim) {
   std::vector<bool> rotated(static_cast<std::size_t>(extent(l)));
   for (std::int64_t b = 0; b < l.batch; ++b) {
