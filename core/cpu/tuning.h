@@ -9,8 +9,11 @@
 namespace rotary::detail {
 
 struct Tuning {
-  // A call that reads and writes more bytes, out of place, works from memory: a quarter of the last cache.
+  // A call that touches more bytes works from memory: in place, by pairing, and out of place, where it reads and writes
+  // as many. A quarter of the last cache, three eighths, and the second-level cache; Intel: a quarter each.
   std::int64_t memory_from = 8 * 1024 * 1024;
+  std::int64_t half_memory_from = 8 * 1024 * 1024;
+  std::int64_t copy_memory_from = 8 * 1024 * 1024;
   // A call out of place writes past the caches if it reads, for each of its threads, more bytes than stream_from, so
   // that half of the last cache would not hold all; or more than kept_from and at most kept_to, so that its input stays
   // in the second-level cache, which it would not beside the result.
@@ -21,6 +24,11 @@ struct Tuning {
   int runs_in_place = 2;
   // Prefetch distance in each part, in bytes; 0: left to the hardware.
   std::int64_t fetched_ahead = 0;
+  // Beyond the second-level cache, the heads that one part of a row rotates before the next part does, if a row of
+  // floats does not fit the registers.
+  std::int64_t heads_of_part = 8;
+  // A call that touches at most so many bytes stays in the first-level cache.
+  std::int64_t first_cache = 32 * 1024;
   // The number of heads walked at once in layouts whose tokens are adjacent: they share a row of the table.
   std::int64_t heads = 4;
   // The least work that is worth a thread: a fork and join costs about as much.
