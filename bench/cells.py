@@ -10,7 +10,7 @@ HEADS, KV_HEADS, HEAD_DIM, BASE = 32, 8, 128, 500000.0
 PAIRS = HEAD_DIM // 2
 DTYPES = ("f32", "bf16", "f16")
 PAIRINGS = ("half", "interleaved")
-TOKENS, CUDA_TOKENS = (1, 64, 2048, 8192), (1, 64, 512, 8192, 32768)
+TOKENS, CUDA_TOKENS = (1, 64, 2048, 8192), (1, 8, 64, 512, 8192, 32768)
 PAGE = 4096
 DECODE_POSITION = 4095  # the position of the one token of a decode step
 

@@ -24,14 +24,14 @@ class Request(ctypes.Structure):
         *((name, c_void_p) for name in ("q", "k", "q_out", "k_out", "positions")),
         ("base", c_double),
         ("tokens", c_int64),
-        *((name, c_int32) for name in ("dtype", "interleaved", "plain")),
+        *((name, c_int32) for name in ("dtype", "interleaved", "variant")),
     ]
 
 
-def request(cell: Cell, q: int, k: int, q_out: int, k_out: int, plain: bool = False) -> Request:
+def request(cell: Cell, q: int, k: int, q_out: int, k_out: int, variant: int = 0) -> Request:
     """q to k_out are addresses."""
     dtype = ("f32", "f16", "bf16").index(cell.dtype)
-    return Request(q, k, q_out, k_out, cell.positions.ctypes.data, BASE, cell.tokens, dtype, cell.interleaved, plain)
+    return Request(q, k, q_out, k_out, cell.positions.ctypes.data, BASE, cell.tokens, dtype, cell.interleaved, variant)
 
 
 def declared(found: ctypes.CDLL, *functions: tuple) -> ctypes.CDLL:
@@ -74,16 +74,16 @@ def prepared(asked: Request, stream=None) -> c_void_p:
 # ---- rotary, and the plain loop --------------------------------------------------------------------
 
 
-def rotary(cell: Cell, plain: bool = False) -> Run:
+def rotary(cell: Cell, variant: int = 0) -> Run:
     q, k, q_out, k_out = held = cell.tensors()
-    own = prepared(request(cell, *(array.ctypes.data for array in held), plain))
+    own = prepared(request(cell, *(array.ctypes.data for array in held), variant))
     run = Run(lambda repetitions: checked(library.peers_rotate(own, repetitions, None)), lambda: (q_out[0], k_out[0]),
               keeps=held)
     weakref.finalize(run, library.peers_release, own)
     return run
 
 
-plain_loop = partial(rotary, plain=True)
+plain_loop = partial(rotary, variant=1)
 rotary.version, plain_loop.version = target, lambda _: "-O3 -march=native"
 
 

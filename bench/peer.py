@@ -68,6 +68,7 @@ class Peer:
 PEERS = (
     Peer("rotary", "", "native.rotary"),
     Peer("rotary", "", "torch_peers.rotary", "cuda", binds=True),
+    Peer("rotary, overlapped", "", "torch_peers.overlapped", "cuda", binds=True),
     Peer("plain C loop", "", "native.plain_loop"),
     Peer("PyTorch eager", "torch", "torch_peers.eager", "cpu cuda", binds=True, anew=True),
     Peer("torch.compile", "torch", "torch_peers.compiled", "cpu cuda", binds=True),

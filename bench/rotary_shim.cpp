@@ -11,6 +11,7 @@
 #include <string>
 
 #ifdef ROTARY_PEERS_CUDA
+#include "kernels/kernels.h"
 #include "rotary/gpu.h"
 namespace api = rotary::gpu;
 using Stream = api::Stream;
@@ -38,7 +39,7 @@ struct Request {
   std::int64_t tokens;
   std::int32_t dtype;        // the order of rotary::DType
   std::int32_t interleaved;  // 0 or 1
-  std::int32_t plain;        // 1: by the plain loop; on a device always 0
+  std::int32_t variant;      // 0: rotary; 1: the plain loop, on a device rotary with overlapped launches
 };
 
 std::string& last_error() {
@@ -77,12 +78,15 @@ Prepared prepared(const Request& r, Stream stream) {
   const auto frequencies = std::make_shared<api::Frequencies>(turns, stream);
   const auto table = std::make_shared<api::Table>(*frequencies, positions, api::TableOptions{}, stream);
   const auto by = std::make_shared<api::Rotation>(*table);
-  const auto how = [frequencies, table](Stream on) { return api::RotateOptions(rotary::Direction::forward, on); };
+  const auto how = [frequencies, table, overlapped = r.variant != 0](Stream on) {
+    api::overlapped_launches() = overlapped;
+    return api::RotateOptions(rotary::Direction::forward, on);
+  };
 #else
   static_cast<void>(stream);
   const auto by = std::make_shared<rotary::Table>(turns, positions);
   const auto how = [](Stream) { return api::RotateOptions(); };
-  if (r.plain != 0) {
+  if (r.variant != 0) {
     const auto rotate = [=](const void* in, void* out, std::int64_t heads) {
       using namespace rotary::cli::bench;
       const PlainJob job{in, out, by->cos().data(), by->sin().data(), heads, head_dim, r.interleaved != 0};

@@ -27,7 +27,7 @@ def options() -> argparse.Namespace:
     root = Path(__file__).resolve().parents[1]
     parser = argparse.ArgumentParser(prog="peers.sh", description=__doc__.split("\n\n")[0])
     parser.add_argument("--device", default="cpu", choices=("cpu", "cuda"))
-    parser.add_argument("--filter", default="", metavar="KEY=VALUE,...", help="cells, as in dtype=bf16,tokens=64")
+    parser.add_argument("--filter", default="", metavar="KEY=VALUE,...", help="cells, as in dtype=bf16,tokens=1,tokens=64")
     parser.add_argument("--peers", default="", metavar="NAME,...", help="peers whose names contain one of these")
     parser.add_argument("--out", default=root / "build/peers", type=Path,
                         help="where peers.{md,jsonl}, or gpu.{md,jsonl}, go")
@@ -41,10 +41,12 @@ def options() -> argparse.Namespace:
 def cells_of(chosen: argparse.Namespace) -> list:
     from cells import grid
 
-    cells = grid(chosen.device)
-    for condition in filter(None, chosen.filter.split(",")):
+    wanted: dict[str, list[str]] = {}
+    for condition in filter(None, chosen.filter.lower().split(",")):
         key, _, value = condition.partition("=")
-        cells = [cell for cell in cells if str(cell.keys().get(key)).lower() == value.lower()]
+        wanted.setdefault(key, []).append(value)
+    cells = [cell for cell in grid(chosen.device)
+             if all(str(cell.keys().get(key)).lower() in values for key, values in wanted.items())]
     return cells or sys.exit(f"peers.sh: no cell is {chosen.filter}")
 
 

@@ -3,6 +3,7 @@ function binds a set of tensors and gives the call that turns them and returns q
 
 import weakref
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import torch
@@ -139,10 +140,10 @@ def compiled(at: TensorSet):
 # ---- on a CUDA device ------------------------------------------------------------------------------
 
 
-def rotary(at: TensorSet):
-    """rotate_qk by a table made before, on PyTorch's current stream."""
+def rotary(at: TensorSet, variant: int = 0):
+    """rotate_qk by a table made before, on PyTorch's current stream. Variant 1 launches overlapped."""
     address = [x.data_ptr() for x in (at.q, at.k, at.q_out, at.k_out)]
-    own = native.prepared(native.request(at.cell, *address), torch.cuda.current_stream().cuda_stream)
+    own = native.prepared(native.request(at.cell, *address, variant), torch.cuda.current_stream().cuda_stream)
 
     def call():
         native.checked(native.library.peers_rotate(own, 1, torch.cuda.current_stream().cuda_stream))
@@ -152,7 +153,8 @@ def rotary(at: TensorSet):
     return call
 
 
-rotary.version = native.target
+overlapped = partial(rotary, variant=1)
+rotary.version = overlapped.version = native.target
 
 
 def liger(at: TensorSet):

@@ -1,9 +1,13 @@
 #!/usr/bin/env bash
 # On a machine with an NVIDIA GPU: builds for it, tests on it, measures. Leaves logs and the peers' page in $OUT
 # (default build/gpu-out). One line a stage at the end; exit status 0 where all that ran was right.
-#   scripts/gpu.sh [STAGE]...      STAGE: build, test, sanitize, peers; default all, in this order
+#   scripts/gpu.sh [STAGE]...      STAGE: build, test, peers, sanitize; default all, in this order
 #   scripts/gpu.sh pack            with a network: packs into build/gpu-carry all that a machine without one needs
-# Environment: SANITIZE_SECONDS a program and tool (40), PEERS=NAME,... (all), ROTARY_PEERS_PYTHON (python3)
+# test runs each program twice, with the library's launches and with overlapped ones; peers measures both beside Liger
+# and flashinfer. A whole run takes less than ten minutes on 16 cores and an H200, as estimated, not measured: build 2.5,
+# test 1.5, peers 2, sanitize 2. With less time leave out sanitize first, then test.
+# Environment: SANITIZE_SECONDS a tool (60), ROTARY_PEERS_PYTHON (python3), PEERS=NAME,... (liger,flashinfer), CELLS as
+# run.py's --filter (bf16 of 1, 8, 64 and 512 tokens); an empty PEERS or CELLS is all
 set -uo pipefail
 . "$(dirname "$0")/lib.sh"
 
@@ -72,11 +76,13 @@ stage_build() {
 device_tests() { find "$build/tests" -maxdepth 1 -name 'on_*_test' -type f | sort; }
 
 stage_test() {
-  local status=0 program
+  local status=0 program overlapped
   [ -n "$(device_tests)" ] || { echo "no device tests are built"; return 1; }
-  for program in $(device_tests); do
-    echo "== $(basename "$program")"
-    "$program" --gtest_brief=1 || status=1
+  for overlapped in 0 1; do
+    for program in $(device_tests); do
+      echo "== $(basename "$program")"
+      ROTARY_OVERLAPPED=$overlapped "$program" --gtest_brief=1 || status=1
+    done
   done
   return "$status"
 }
@@ -87,7 +93,7 @@ sanitize() {
   local shard shards=8 status=0 start=$SECONDS log name
   log=$(mktemp) name="$2 $(basename "$1")"
   for ((shard = 0; shard < shards; ++shard)); do
-    local left=$((${SANITIZE_SECONDS:-40} - SECONDS + start))
+    local left=$((${SANITIZE_SECONDS:-60} - SECONDS + start))
     [ "$left" -gt 0 ] || break
     GTEST_TOTAL_SHARDS=$shards GTEST_SHARD_INDEX=$shard timeout "$left" \
       compute-sanitizer --tool "$2" "${@:3}" --error-exitcode 9 "$1" --gtest_brief=1 >"$log" 2>&1
@@ -100,36 +106,42 @@ sanitize() {
   done
   rm -f "$log"
   case "$status" in 0 | 124) ;; *) echo "$name: FAILED in shard $shard, exit status $status"; return 1 ;; esac
-  [ "$shard" -gt 0 ] || { echo "$name: no shard finished in ${SANITIZE_SECONDS:-40} s"; return 1; }
+  [ "$shard" -gt 0 ] || { echo "$name: no shard finished in ${SANITIZE_SECONDS:-60} s"; return 1; }
   echo "$name: $shard of $shards shards, nothing found"
 }
 
-# A test lets cudaMalloc fail on purpose, so failed calls of the runtime are no findings.
+# A test lets cudaMalloc fail on purpose, so failed calls of the runtime are no findings. The programs run side by side.
 stage_sanitize() {
-  local found=0 program
+  local found=0 program tool running each
   command -v compute-sanitizer >/dev/null || { echo "no compute-sanitizer"; return 77; }
-  for program in $(device_tests); do
-    sanitize "$program" memcheck --report-api-errors no || found=1
-    sanitize "$program" racecheck || found=1
+  for tool in "memcheck --report-api-errors no" racecheck; do
+    running=()
+    for program in $(device_tests); do
+      # shellcheck disable=SC2086  # a tool and its options
+      sanitize "$program" $tool &
+      running+=($!)
+    done
+    for each in "${running[@]}"; do wait "$each" || found=1; done
   done
   return "$found"
 }
 
 stage_peers() {
   "$python" "$root/bench/run.py" --device cuda --library "$build/lib/librotary_peers_cuda.so" --out "$build/peers" \
-    ${PEERS:+--peers "$PEERS"} || return
+    --peers "${PEERS-liger,flashinfer}" \
+    --filter "${CELLS-dtype=bf16,tokens=1,tokens=8,tokens=64,tokens=512}" || return
   mkdir -p "$out/peers" && cp "$build"/peers/gpu.md "$build"/peers/gpu.jsonl "$out/peers/"
 }
 
 case "${1:-}" in
   pack) pack; exit ;;
-  -h|--help) sed -n '2,6s/^# //p' "$0"; exit 0 ;;
+  -h|--help) sed -n '2,11s/^# //p' "$0"; exit 0 ;;
 esac
-[ $# -gt 0 ] || set -- build test sanitize peers
+[ $# -gt 0 ] || set -- build test peers sanitize
 for stage in "$@"; do
   case "$stage" in
-    build|test|sanitize|peers) ;;
-    *) say "gpu.sh: no stage named $stage; there are: build test sanitize peers, and pack alone"; exit 2 ;;
+    build|test|peers|sanitize) ;;
+    *) say "gpu.sh: no stage named $stage; there are: build test peers sanitize, and pack alone"; exit 2 ;;
   esac
 done
 nvidia-smi -L >/dev/null 2>&1 || { say "gpu.sh: nvidia-smi finds no GPU here: nothing is run"; exit 77; }

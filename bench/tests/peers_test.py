@@ -64,7 +64,7 @@ def inputs_are_not_shared_with_what_is_written() -> None:
 
 
 def the_grids_are_those_of_the_readme() -> None:
-    assert len(grid("cpu")) == 48 and len(grid("cuda")) == 60
+    assert len(grid("cpu")) == 48 and len(grid("cuda")) == 72
     assert {cell.tokens for cell in grid("cuda")} == set(CUDA_TOKENS)
     assert grid("cuda")[0].keys()["device"] == "cuda"
     for peer in PEERS:

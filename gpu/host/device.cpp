@@ -1,6 +1,8 @@
 // Queries of the device, and the errors of its runtime.
 #include <cuda_runtime_api.h>
 
+#include <atomic>
+
 #include "kernels/kernels.h"
 #include "values/fail.h"
 
@@ -10,6 +12,28 @@ void check_cuda(int error, const char* what) {
   if (error == cudaSuccess) return;
   cudaGetLastError();  // clears the error, so that the next call does not report it again
   fail(Code::CUDA, what, cudaGetErrorString(static_cast<cudaError_t>(error)));
+}
+
+bool& overlapped_launches() noexcept {
+  static bool on = false;
+  return on;
+}
+
+// ptxVersion is the architecture for which nvcc compiled the kernel, also where the driver compiled its PTX for
+// another.
+bool overlaps(const void* kernel) {
+  static std::atomic<int> version_on_device[64];  // 0: not asked yet
+  int device = 0;
+  if (!overlapped_launches()) return false;
+  check_cuda(cudaGetDevice(&device), "launch");
+  if (device >= 64) return false;
+  std::atomic<int>& version = version_on_device[device];
+  if (version == 0) {
+    cudaFuncAttributes attributes = {};
+    check_cuda(cudaFuncGetAttributes(&attributes, kernel), "launch");
+    version = attributes.ptxVersion;
+  }
+  return version >= 90;  // then the code waits, and the device has 9.0 or more
 }
 
 bool built() noexcept { return true; }

@@ -151,4 +151,10 @@ void launch_shift(const ShiftJob&, Stream);
 // Throws CUDA if a runtime call failed: "[what] sentence of the runtime".
 void check_cuda(int error, const char* what);
 
+// Whether kernels may begin before the stream's earlier ones have ended. Off; tests and measuring programs set it.
+bool& overlapped_launches() noexcept;
+// Whether it is on and the kernel's code for the current device waits. A device is asked once, as kernels are all
+// alike.
+bool overlaps(const void* kernel);
+
 }  // namespace rotary::gpu

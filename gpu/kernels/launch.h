@@ -31,14 +31,28 @@ inline std::uint64_t alignment_of(const void* address, const std::int64_t (&stri
   return bits;
 }
 
-// Launches a kernel on a stream. Does not query the device, allocate or wait. Throws CUDA if the launch was refused. An
-// error of the kernel itself is reported by a later call.
+// Waits until the stream's earlier kernels have ended and what they wrote is visible. Every thread of every kernel
+// calls it before its first access of memory; a kernel without a thread that waits could end before an earlier one
+// does.
+__device__ inline void wait_for_earlier_kernels() {
+#if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 900
+  cudaGridDependencySynchronize();
+#endif
+}
+
+// Launches a kernel on a stream. Does not allocate or wait, nor query the device beyond overlaps. Throws CUDA if the
+// launch was refused. An error of the kernel itself is reported by a later call.
 template <class... Expected, class... Actual>
 void launch(void (*kernel)(Expected...), dim3 grid, dim3 block, Stream stream, Actual&&... arguments) {
   cudaLaunchConfig_t config = {};
   config.gridDim = grid;
   config.blockDim = block;
   config.stream = stream;
+  cudaLaunchAttribute overlap = {};
+  overlap.id = cudaLaunchAttributeProgrammaticStreamSerialization;
+  overlap.val.programmaticStreamSerializationAllowed = 1;
+  config.attrs = &overlap;
+  config.numAttrs = overlaps(reinterpret_cast<const void*>(kernel)) ? 1 : 0;
   check_cuda(cudaLaunchKernelEx(&config, kernel, std::forward<Actual>(arguments)...), "launch");
 }
 

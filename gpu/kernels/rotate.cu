@@ -87,9 +87,6 @@ template <DType Type, int Bytes, bool Reads, bool Writes, bool WithTable>  // Re
 __global__ void __launch_bounds__(threads_at_once) rotate_kernel(const RotateGrid grid) {
   const std::uint32_t thread = blockIdx.x * grid.per_block + threadIdx.x;
   const bool idle = threadIdx.x >= grid.per_block || thread >= grid.threads;
-  if constexpr (Reads == Writes) {
-    if (idle) return;
-  }
   Share share = share_of(grid, idle ? 0 : thread);
   if (idle) share.heads = 0;
 
@@ -99,6 +96,8 @@ __global__ void __launch_bounds__(threads_at_once) rotate_kernel(const RotateGri
   if (!rotates) {
     from = to = places_of_rest<Type>(share.rest_unit, share.rest_units, 2 * grid.pairs, share.rest);
   }
+  wait_for_earlier_kernels();
+  if (Reads == Writes && idle) return;
 
   constexpr std::uint32_t heads = heads_at_once(Bytes);
   Unit unit[heads];

@@ -35,6 +35,7 @@ __global__ void __launch_bounds__(threads_of_block) shift_kernel(const __grid_co
   const std::int64_t chains = job.drop < job.most ? job.drop : job.most,
                      threads = job.count * chains * job.heads * units;
   const std::int64_t step = std::int64_t{gridDim.x} * blockDim.x;
+  wait_for_earlier_kernels();
   for (std::int64_t thread = std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x; thread < threads; thread += step) {
     const auto unit = static_cast<int>(thread % units);
     const std::int64_t head = thread / units % job.heads, chain = thread / units / job.heads;

@@ -70,12 +70,13 @@ __global__ void __launch_bounds__(register_threads, Norms ? norm_blocks<Type, Re
   const std::int64_t block = shape.parts.split(packet);
   const Work work = work_of<PacketHeads>(job, shape, packet);
   const std::int64_t first_row = shape.first_row + (block * blockDim.y + threadIdx.y) * shape.groups;
-  if (first_row >= shape.rows) return;  // the whole warp
-
   const bool is_q = work.which == Qkv::q;
   const NormJob& norm = is_q ? job.q_norm : job.k_norm;
   const bool norms = Norms && work.which != Qkv::v && norm.on;
   const UnitPlaces at = places_of<Type, Reads, Writes>(job, shape, work.which, group.index);
+  wait_for_earlier_kernels();
+  if (first_row >= shape.rows) return;  // the whole warp
+
   const bool inside = number < shape.groups && first_row + number < shape.rows;
   const std::int64_t index = first_row + (inside ? number : 0);
   TokenSlot slot = {};
@@ -176,6 +177,7 @@ __global__ void __launch_bounds__(row_threads, 2) step_rows_kernel(const StepJob
   const std::int64_t index_of_row = shape.first_row + shape.parts.split(part);
   const int only = shape.by_role ? static_cast<int>(part % 3) : -1;
   const std::int64_t share = shape.by_role ? part / 3 : 0;
+  wait_for_earlier_kernels();
 #pragma unroll 1
   for (int r = 0; r < 3; ++r) {
     if (only >= 0 && r != only) continue;

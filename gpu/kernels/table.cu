@@ -195,6 +195,7 @@ __global__ void __launch_bounds__(max_threads, 4) fill_rows(const __grid_constan
   const int width = f.pairs < threads ? f.pairs : threads;
   const std::int64_t rows = job.positions.rows, rows_of_block = threads / width;
   const int pair = static_cast<int>(blockIdx.x % slices) * threads + thread % width;
+  wait_for_earlier_kernels();
   if (pair >= f.pairs) return;
   const bool first_axis = job.positions.one_axis || f.axis == nullptr;
   const Share share = {pair, first_axis ? 0 : f.axis[pair] * rows, blockIdx.x / slices * rows_of_block + thread / width,
@@ -275,6 +276,7 @@ template <class Job>
 __global__ void __launch_bounds__(max_threads)
     fill_values(const __grid_constant__ Job job, std::int64_t count, std::int64_t pairs) {
   const std::int64_t step = std::int64_t{gridDim.x} * blockDim.x;
+  wait_for_earlier_kernels();
   for (std::int64_t i = std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x; i < count; i += step) {
     const CosSin x = value_of(job, i / pairs, static_cast<int>(i % pairs));
     job.cos[i] = x.cos;

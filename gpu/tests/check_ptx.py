@@ -4,6 +4,7 @@ and table.cu for sm_90.
 
     check_ptx.py NVCC SOURCE_DIR SCRATCH_DIR
 
+Every thread of every kernel waits for earlier kernels before it accesses memory (launches may overlap).
 Vectors of 16 bytes move heads by 16-byte loads and stores and no narrower ones; nothing multiplies and adds in one
 rounding where cos and sin come from a table; none of these kernels spills or keeps an array in local memory; tables
 of constants have their values. Prints what it looked at; exits 1 where a rule is broken or kernels are missing.
@@ -42,6 +43,13 @@ class Kernel:
     def accesses(self, kind):
         """The modifiers of each load or store of the device's memory: '.global.nc.v4.u32', ..."""
         return [m.group(2) for m in MEMORY.finditer(self.body) if m.group(1) == kind]
+
+    def waits_first(self):
+        """Whether one griddepcontrol.wait comes before all accesses, calls and returns, and no branch passes it."""
+        before, *rest = re.split(r"^\s*griddepcontrol\.wait;", self.body, flags=re.MULTILINE)
+        passed = any(f"\n{label}:" not in before for label in re.findall(r"\bbra(?:\.uni)?\s+(\$\w+)", before))
+        return len(rest) == 1 and not passed and not MEMORY.search(before) \
+            and not re.search(r"\b(?:call|ret|exit|brx|atom|red|cp)\b", before)
 
 
 def wide(modifiers):
@@ -84,6 +92,8 @@ def compiled(nvcc, source, scratch, file):
 
 def broken_rules(kernel):
     loads, stores = kernel.accesses("ld"), kernel.accesses("st")
+    if not kernel.waits_first():
+        yield "not every thread waits for earlier kernels, once and before the first access of memory"
     if kernel.kind == "other":
         return
     if kernel.spills is None:

@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "core/tests/support/heads.h"
+#include "kernels/kernels.h"
 #include "rotary/gpu.h"
 
 #ifdef ROTARY_GPU_EMULATED
@@ -193,13 +194,15 @@ inline ::testing::AssertionResult same_rows(const Table& got, const Table& wante
   return same(got.sin().data(), wanted.sin().data(), DType::f32, count, all) << " (sin)";
 }
 
-// Draws the order of threads and blocks, and whether they run late: neither may matter.
+// Draws the order of threads and blocks, whether they run late, and whether launches overlap: none of it may matter.
 inline void order_threads([[maybe_unused]] Random& random) {
 #ifdef ROTARY_GPU_EMULATED
   using gpu_emulator::Order;
   const Order order = std::array{Order::forward, Order::backward, Order::shuffled}[random() % 3];
   gpu_emulator::set_order(order, random());
-  gpu_emulator::set_deferred(random() % 2 == 0);
+  const std::uint64_t drawn = random();
+  gpu_emulator::set_deferred(drawn % 2 == 0);
+  gpu::overlapped_launches() = drawn / 2 % 2 == 0;
 #endif
 }
 
@@ -218,6 +221,7 @@ class OnDevice : public Base {
 #ifdef ROTARY_GPU_EMULATED
     gpu_emulator::set_order(gpu_emulator::Order::forward);
     gpu_emulator::set_deferred(false);
+    gpu::overlapped_launches() = false;
 #endif
   }
 };

@@ -46,6 +46,16 @@ cudaError_t launch(void (*kernel)(Parameters...), dim3 grid, dim3 block, cudaStr
   config.stream = stream;
   return cudaLaunchKernelEx(&config, kernel, arguments...);
 }
+template <typename... Parameters, typename... Arguments>
+cudaError_t launch_overlapped(void (*kernel)(Parameters...), Arguments... arguments) {
+  cudaLaunchAttribute overlap = {cudaLaunchAttributeProgrammaticStreamSerialization, {1}};
+  cudaLaunchConfig_t config = {};
+  config.gridDim = 2;
+  config.blockDim = 32;
+  config.attrs = &overlap;
+  config.numAttrs = 1;
+  return cudaLaunchKernelEx(&config, kernel, arguments...);
+}
 
 // In each order, and once more forward.
 template <typename Body>
@@ -229,6 +239,30 @@ TEST(EmulatorDeathTest, SaysWhoWaits) {
   EXPECT_DEATH(
       launch(load_askew, 1, 1, nullptr, reinterpret_cast<const char*>(out.get()), reinterpret_cast<uint4*>(out.get())),
       "misaligned address, .*thread \\(0, 0, 0\\)");
+}
+
+__global__ void wait_then_write(int* p) {
+  cudaGridDependencySynchronize();
+  p[threadIdx.x] = 1;
+}
+__global__ void write_then_wait(int* p) {
+  p[threadIdx.x] = 1;
+  cudaGridDependencySynchronize();
+}
+__global__ void wait_in_some(int* p) {
+  if (threadIdx.x == 7) return;
+  wait_then_write(p);
+}
+
+TEST(EmulatorDeathTest, AnOverlappedKernelWaitsInEveryThreadBeforeItTouchesMemory) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  const OnDevice<int> out(32);
+  EXPECT_EQ(launch_overlapped(wait_then_write, out.get()), cudaSuccess);
+  EXPECT_EQ(out.host(), std::vector<int>(32, 1));
+  EXPECT_EQ(launch(wait_in_some, 2, 32, nullptr, out.get()), cudaSuccess);
+  EXPECT_DEATH(launch_overlapped(wait_in_some, out.get()), "overlaps earlier ones, and 62 waits of 64 threads");
+  EXPECT_EQ(launch(write_then_wait, 2, 32, nullptr, out.get()), cudaSuccess);
+  EXPECT_DEATH(launch_overlapped(write_then_wait, out.get()), "");
 }
 
 [[maybe_unused]] __global__ void write_behind(char* p) { p[5] = 1; }

@@ -145,6 +145,7 @@ void expect_step(const Step& got, const Inputs& in, const Frequencies& f, bool w
 
 class GpuGraph : public Gpu {
  protected:
+  ~GpuGraph() override { gpu::overlapped_launches() = overlapped; }
   // Replays the graph of step, by table where that is not null, each time with other inputs, and compares.
   void expect_replays(const Graph& graph, Step& step, const gpu::Table* table = nullptr) {
     for (int replay = 0; replay < 4; ++replay) {
@@ -166,6 +167,7 @@ class GpuGraph : public Gpu {
     });
   }
 
+  const bool overlapped = gpu::overlapped_launches();
   Random random{1};
   const Frequencies f = yarn();
   const gpu::Frequencies on_device{with(f, Pairing::half)};
@@ -297,6 +299,127 @@ TEST_F(GpuGraph, ATableAllocatesOnlyWhereItHasNeverBeenAsLarge) {
   EXPECT_EQ(gpu_emulator::counts().allocations, 0) << "what has moved";
 #endif
 }
+
+// ---- launches that overlap -----------------------------------------------------------------------
+
+// Operations each of which reads what the one before it wrote, in the same memory round after round: a kernel that does
+// not wait for the one before it gives other bits. On the host by the reference.
+struct Chain {
+  static constexpr std::int64_t tokens = 200, slots = 256;
+  static constexpr int rounds = 12, calls = 5, keep = 1, drop = 1;
+  static Bytes values(Random& random, std::int64_t count) {  // finite ones of bf16
+    Bytes data(static_cast<std::size_t>(count) * 2);
+    for (std::int64_t i = 0; i < count; ++i) {
+      const auto bits = static_cast<std::uint32_t>(random());
+      set_bits(data.data(), dtype, i, (bits & 0x807f) | (120 + bits / 65536 % 8) << 7);
+    }
+    return data;
+  }
+  Chain(Random& random, const Frequencies& frequencies)
+      : f(frequencies), turn(f, Positions(std::vector<std::int64_t>{-drop})) {
+    for (std::int64_t& p : positions) p = below(random, 1 << 20);
+    std::iota(slot.begin(), slot.end(), 0);
+    std::shuffle(slot.begin(), slot.end(), random);
+    slot.resize(tokens);
+    for (const auto& [there, here] :
+         {std::pair(&q_there, &q), {&k_there, &k}, {&k_cache_there, &k_cache}, {&v_cache_there, &v_cache}})
+      there->put(*here);
+    positions_there.put(positions.data());
+    slot_there.put(slot.data());
+    table.reserve(tokens, f.pairs());
+  }
+  void enqueue(cudaStream_t stream) {
+    const Heads q_of{q_there.data(), dtype, q_like}, k_of{k_there.data(), dtype, k_like};
+    const gpu::Cache cache =
+        gpu::nhd(k_cache_there.data(), v_cache_there.data(), slots / page_size, page_size, kv_heads, head_dim);
+    for (int r = 0; r < rounds; ++r) {
+      table.assign(on_device, gpu::Positions(positions_there.as<const std::int64_t>() + r * tokens, tokens), {},
+                   stream);
+      gpu::rotate_qk(q_of, k_of, table, stream);
+      gpu::append(k_of, {q_there.data(), dtype, v_like}, cache, gpu::Slots::flat(slot_there.as<const std::int64_t>()),
+                  stream);
+      gpu::shift(cached(k_cache_there.data()), cached(v_cache_there.data()), turn_there, keep, drop, {}, stream);
+      gpu::rotate({k_cache_there.data(), dtype, k_like}, k_of, table, stream);
+    }
+  }
+  void compute() {
+    const Heads q_of{q.data(), dtype, q_like}, k_of{k.data(), dtype, k_like};
+    for (int r = 0; r < rounds; ++r) {
+      const Table rows(f, Positions(std::span(positions).subspan(static_cast<std::size_t>(r) * tokens, tokens)));
+      reference::rotate(q_of, q_of, rows);
+      reference::rotate(k_of, k_of, rows);
+      append(k_of, {q.data(), dtype, v_like},
+             nhd(k_cache.data(), v_cache.data(), slots / page_size, page_size, kv_heads, head_dim),
+             Slots::flat(slot.data()));
+      shift(cached(k_cache.data()), cached(v_cache.data()), turn, keep, drop);
+      reference::rotate({k_cache.data(), dtype, k_like}, k_of, rows);
+    }
+  }
+  bool agrees() const {
+    return q_there.get() == q && k_there.get() == k && k_cache_there.get() == k_cache && v_cache_there.get() == v_cache;
+  }
+  static Heads cached(std::byte* data) { return {data, dtype, bthd(slots / page_size, page_size, kv_heads, head_dim)}; }
+  static Layout values_like() {  // the first heads of q
+    Layout layout = thd(tokens, q_heads, head_dim);
+    layout.heads = kv_heads;
+    return layout;
+  }
+
+  const Layout q_like = thd(tokens, q_heads, head_dim), k_like = thd(tokens, kv_heads, head_dim),
+               v_like = values_like();
+  Random values_of{7};
+  Bytes q = values(values_of, extent(q_like)), k = values(values_of, extent(k_like));
+  Bytes k_cache = values(values_of, extent(k_like) / tokens * slots), v_cache = k_cache;
+  std::vector<std::int64_t> positions = std::vector<std::int64_t>(rounds * tokens),
+                            slot = std::vector<std::int64_t>(slots);
+  const Frequencies f;
+  const Table turn;
+  const Device q_there{q.size()}, k_there{k.size()}, k_cache_there{k_cache.size()}, v_cache_there{v_cache.size()};
+  const Device positions_there{rounds * tokens * 8}, slot_there{tokens * 8};
+  const gpu::Frequencies on_device{f};
+  const gpu::Table turn_there = upload(turn);
+  gpu::Table table;
+};
+
+TEST_F(GpuGraph, OverlappedLaunchesHaveTheBitsOfTheReference) {
+  Chain chain(random, with(f, Pairing::half));
+  order_threads(random);
+  gpu::overlapped_launches() = true;
+  for (int round = 0; round < 3; ++round) {
+    chain.enqueue(stream);
+    chain.compute();
+    gpu::synchronize(stream);
+    ASSERT_TRUE(chain.agrees()) << round;
+  }
+  const Graph graph(stream, [&] { chain.enqueue(stream); });
+  EXPECT_EQ(graph.nodes, std::size_t{Chain::calls * Chain::rounds + Chain::rounds}) << "shift: one for k, one for v";
+  for (int replay = 0; replay < 3; ++replay) {
+    graph.replay();
+    chain.compute();
+    ASSERT_TRUE(chain.agrees()) << "replay " << replay;
+  }
+}
+
+#ifdef ROTARY_GPU_EMULATED
+TEST_F(GpuGraph, LaunchesOverlapWhereThatIsOnAndTheCodeWaits) {
+  Chain chain(random, with(f, Pairing::half));
+  std::int64_t queries = 0;
+  for (const int device : {0, 1, 0, 1}) {
+    check(cudaSetDevice(device));
+    for (const bool on : {true, false, true}) {
+      gpu::overlapped_launches() = on;
+      gpu_emulator::reset_counts();
+      chain.enqueue(stream);
+      const gpu_emulator::Counts did = gpu_emulator::counts();
+      EXPECT_EQ(did.launches, (Chain::calls + 1) * Chain::rounds);
+      EXPECT_EQ(did.overlapped, on && device == 0 ? did.launches : 0) << device << on;
+      queries += did.queries;
+    }
+  }
+  check(cudaSetDevice(0));
+  EXPECT_LE(queries, 2) << "a device is asked once";
+}
+#endif
 
 }  // namespace
 }  // namespace rotary::tests

@@ -1,8 +1,12 @@
-// The main of tests that run on a GPU: exit 77, with the reason, where there is none.
+// The main of tests that run on a GPU: exit 77, with the reason, where there is none. With ROTARY_OVERLAPPED=1 in the
+// environment launches overlap (kernels.h).
 #include <gtest/gtest.h>
 
 #include <cstdio>
+#include <cstdlib>
+#include <string_view>
 
+#include "kernels/kernels.h"
 #include "rotary/gpu.h"
 
 int main(int argc, char** argv) {
@@ -15,6 +19,9 @@ int main(int argc, char** argv) {
     }
     return 77;
   }
-  std::printf("on %s\n", rotary::gpu::device_name().c_str());
+  const char* overlapped = std::getenv("ROTARY_OVERLAPPED");
+  rotary::gpu::overlapped_launches() = overlapped != nullptr && overlapped == std::string_view("1");
+  std::printf("on %s%s\n", rotary::gpu::device_name().c_str(),
+              rotary::gpu::overlapped_launches() ? ", overlapped launches" : "");
   return RUN_ALL_TESTS();
 }

@@ -58,6 +58,7 @@ struct cudaDeviceProp {
 };
 cudaError_t cudaGetDeviceCount(int*);
 cudaError_t cudaGetDevice(int*);
+cudaError_t cudaSetDevice(int);  // for the calling thread
 cudaError_t cudaGetDeviceProperties(cudaDeviceProp*, int device);
 cudaError_t cudaDeviceSynchronize();
 
@@ -95,9 +96,23 @@ cudaError_t cudaGraphDestroy(cudaGraph_t);
 
 // ---- launches ------------------------------------------------------------------------------------
 
+enum cudaLaunchAttributeID { cudaLaunchAttributeProgrammaticStreamSerialization = 6 };
+struct cudaLaunchAttribute {
+  cudaLaunchAttributeID id;
+  struct {
+    int programmaticStreamSerializationAllowed;
+  } val;
+};
 struct cudaLaunchConfig_t {
   dim3 gridDim;
   dim3 blockDim;
   std::size_t dynamicSmemBytes;  // 0
   cudaStream_t stream;
+  cudaLaunchAttribute* attrs;
+  unsigned numAttrs;
 };
+
+struct cudaFuncAttributes {
+  int ptxVersion;
+};
+cudaError_t cudaFuncGetAttributes(cudaFuncAttributes*, const void* kernel);

@@ -42,6 +42,8 @@ struct CallSite {
 std::uint64_t exchange(const CallSite&, unsigned mask, std::uint64_t value, int source);
 // Waits for the block's threads.
 void sync_block(const CallSite&);
+// Counts the threads that wait for earlier kernels, which have ended here.
+void wait_for_kernels();
 [[noreturn]] void trap(const CallSite&);
 int lane();
 
@@ -59,6 +61,8 @@ T shuffle(const CallSite& call, unsigned mask, T value, int source) {
 inline void __syncthreads(const char* file = __builtin_FILE(), int line = __builtin_LINE()) {
   gpu_emulator::sync_block({"__syncthreads", file, line});
 }
+
+inline void cudaGridDependencySynchronize() { gpu_emulator::wait_for_kernels(); }
 
 // Lanes read each other's values within groups of `width` lanes, a power of two.
 template <typename T>

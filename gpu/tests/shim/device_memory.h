@@ -34,8 +34,9 @@ class DeviceMemory {
     DeviceMemory& memory_;
   };
 
+  void protect(bool reachable);  // accessible while this was called more often with true than with false
+
  private:
-  void protect(bool reachable);
   std::byte* base_ = nullptr;
   std::size_t end_ = 0;                             // the end of all that was ever allocated, from base_
   std::size_t used_ = 0;                            // bytes

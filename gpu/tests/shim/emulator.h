@@ -2,10 +2,12 @@
 // compiled by a C++ compiler. Every call of the runtime has done its work when it returns (but see set_deferred). The
 // blocks of a grid run one after the other; the threads of a block switch only where they wait for each other.
 //
-// Not modelled: concurrency between blocks or streams, dynamic shared memory, more than one device.
+// Device 0 has compute capability 9.0, device 1 has 8.0; they share their memory and streams. Not modelled: concurrency
+// between blocks or streams, dynamic shared memory.
 //
-// Ends the process with a sentence on stderr if threads of a block wait for others that have ended or wait elsewhere.
-// An access of the host to the device's memory faults.
+// Ends the process with a sentence on stderr if threads of a block wait for others that have ended or wait elsewhere,
+// or if a kernel is launched to overlap earlier ones and not each of its threads waits for them once. An access of the
+// host to the device's memory faults, and so does one of such a kernel before a thread of it waits.
 #pragma once
 
 #include <cstdint>
@@ -14,6 +16,8 @@ namespace gpu_emulator {
 
 struct Counts {                  // calls that succeeded
   std::int64_t launches = 0;     // kernels, also in captures; those of a graph count once per replay
+  std::int64_t overlapped = 0;   // of these, launched to overlap earlier ones
+  std::int64_t queries = 0;      // of a kernel's attributes
   std::int64_t allocations = 0;  // cudaMalloc
   std::int64_t frees = 0;
   std::int64_t copies = 0;

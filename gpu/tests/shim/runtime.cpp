@@ -1,6 +1,8 @@
 // The queue of work, and the emulated runtime's calls about errors, the device and its memory.
 #include "runtime.h"
 
+#include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <memory>
 #include <string>
@@ -87,13 +89,33 @@ bool launchable(const cudaLaunchConfig_t& c) {
 
 }  // namespace
 
+void wait_for_kernels() {
+  if (runtime().waits++ == 0 && runtime().overlaps) runtime().memory.protect(true);
+}
+
 cudaError_t launch(const cudaLaunchConfig_t& config, std::function<void()> thread) {
   const Locked locked;
   if (!launchable(config)) return report(cudaErrorInvalidConfiguration);
+  bool overlaps = false;
+  for (unsigned i = 0; i < config.numAttrs; ++i) {
+    const cudaLaunchAttribute& attribute = config.attrs[i];
+    if (attribute.id != cudaLaunchAttributeProgrammaticStreamSerialization) return report(cudaErrorInvalidValue);
+    overlaps = attribute.val.programmaticStreamSerializationAllowed != 0;
+  }
   const cudaError_t error =
-      enqueue(config.stream, [grid = config.gridDim, block = config.blockDim, thread = std::move(thread)] {
-        ++runtime().counts.launches;
+      enqueue(config.stream, [grid = config.gridDim, block = config.blockDim, overlaps, thread = std::move(thread)] {
+        Runtime& r = runtime();
+        ++r.counts.launches;
+        r.counts.overlapped += overlaps;
+        r.waits = 0;
+        r.overlaps = overlaps;
+        if (overlaps) r.memory.protect(false);
         run_grid(grid, block, thread);
+        const auto threads = std::int64_t{grid.x} * grid.y * grid.z * block.x * block.y * block.z;
+        if (!overlaps || r.waits == threads) return;
+        std::fprintf(stderr, "[gpu emulator] a kernel overlaps earlier ones, and %lld waits of %lld threads\n",
+                     static_cast<long long>(r.waits), static_cast<long long>(threads));
+        std::abort();
       });
   return report(error);
 }
@@ -126,6 +148,10 @@ cudaError_t copy(void* to, const void* from, std::size_t bytes, cudaMemcpyKind k
   return cudaSuccess;
 }
 
+constexpr int devices = 2;
+constexpr int capability[devices] = {90, 80};
+thread_local int current_device = 0;
+
 thread_local cudaError_t last_error = cudaSuccess;
 
 }  // namespace
@@ -145,18 +171,33 @@ const char* cudaGetErrorString(cudaError_t error) {
 cudaError_t cudaGetLastError() { return std::exchange(last_error, cudaSuccess); }
 
 cudaError_t cudaGetDeviceCount(int* count) {
-  *count = 1;
+  *count = devices;
   return cudaSuccess;
 }
 
 cudaError_t cudaGetDevice(int* device) {
-  *device = 0;
+  *device = current_device;
+  return cudaSuccess;
+}
+
+cudaError_t cudaSetDevice(int device) {
+  if (device < 0 || device >= devices) return report(cudaErrorInvalidDevice);
+  current_device = device;
   return cudaSuccess;
 }
 
 cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int device) {
-  *properties = {"CPU emulator", 9, 0};
-  return report(device == 0 ? cudaSuccess : cudaErrorInvalidDevice);
+  if (device < 0 || device >= devices) return report(cudaErrorInvalidDevice);
+  *properties = {"CPU emulator", capability[device] / 10, capability[device] % 10};
+  return cudaSuccess;
+}
+
+cudaError_t cudaFuncGetAttributes(cudaFuncAttributes* attributes, const void* kernel) {
+  const Locked locked;
+  if (!kernel) return report(cudaErrorInvalidValue);
+  ++runtime().counts.queries;
+  *attributes = {capability[current_device]};
+  return cudaSuccess;
 }
 
 cudaError_t cudaDeviceSynchronize() {

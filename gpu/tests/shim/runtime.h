@@ -34,6 +34,8 @@ struct Runtime {
   Counts counts;
   DeviceMemory memory;
   std::set<CUstream_st*> streams;
+  std::int64_t waits = 0;      // threads of the running kernel that have waited for earlier kernels
+  bool overlaps = false;       // whether the running kernel was launched to overlap these
   std::vector<Work> deferred;  // enqueued on any stream and not begun
   bool defers = false;
 };
