@@ -27,7 +27,7 @@ def options() -> argparse.Namespace:
     root = Path(__file__).resolve().parents[1]
     parser = argparse.ArgumentParser(prog="peers.sh", description=__doc__.split("\n\n")[0])
     parser.add_argument("--device", default="cpu", choices=("cpu", "cuda"))
-    parser.add_argument("--filter", default="", metavar="KEY=VALUE,...", help="cells, as in dtype=bf16,tokens=1,tokens=64")
+    parser.add_argument("--filter", default="", metavar="KEY=VALUE,...", help="cells: dtype=bf16,tokens=1,tokens=8")
     parser.add_argument("--peers", default="", metavar="NAME,...", help="peers whose names contain one of these")
     parser.add_argument("--out", default=root / "build/peers", type=Path,
                         help="where peers.{md,jsonl}, or gpu.{md,jsonl}, go")

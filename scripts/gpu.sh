@@ -4,8 +4,8 @@
 #   scripts/gpu.sh [STAGE]...      STAGE: build, test, peers, sanitize; default all, in this order
 #   scripts/gpu.sh pack            with a network: packs into build/gpu-carry all that a machine without one needs
 # test runs each program twice, with the library's launches and with overlapped ones; peers measures both beside Liger
-# and flashinfer. A whole run takes less than ten minutes on 16 cores and an H200, as estimated, not measured: build 2.5,
-# test 1.5, peers 2, sanitize 2. With less time leave out sanitize first, then test.
+# and flashinfer. A whole run takes less than ten minutes on 16 cores and an H200. This is an estimate: build 2.5, test
+# 1.5, peers 2, sanitize 2. With less time leave out sanitize first, then test.
 # Environment: SANITIZE_SECONDS a tool (60), ROTARY_PEERS_PYTHON (python3), PEERS=NAME,... (liger,flashinfer), CELLS as
 # run.py's --filter (bf16 of 1, 8, 64 and 512 tokens); an empty PEERS or CELLS is all
 set -uo pipefail

@@ -16,8 +16,8 @@ namespace gpu_emulator {
 
 struct Counts {                  // calls that succeeded
   std::int64_t launches = 0;     // kernels, also in captures; those of a graph count once per replay
-  std::int64_t overlapped = 0;   // of these, launched to overlap earlier ones
-  std::int64_t queries = 0;      // of a kernel's attributes
+  std::int64_t overlapped = 0;   // the launches that overlap earlier ones
+  std::int64_t queries = 0;      // cudaFuncGetAttributes
   std::int64_t allocations = 0;  // cudaMalloc
   std::int64_t frees = 0;
   std::int64_t copies = 0;
