@@ -9,8 +9,9 @@
 namespace rotary::detail {
 
 struct Tuning {
-  // A call that touches more bytes works from memory: in place, by pairing, and out of place, where it reads and writes
-  // as many. A quarter of the last cache, three eighths, and the second-level cache; Intel: a quarter each.
+  // A call that touches more bytes works from memory. Interleaved floats in place: a quarter of the last cache; half
+  // floats in place and 16-bit types: three eighths of it; floats out of place: the second-level cache. Intel, and
+  // where it is unknown: a quarter.
   std::int64_t memory_from = 8 * 1024 * 1024;
   std::int64_t half_memory_from = 8 * 1024 * 1024;
   std::int64_t copy_memory_from = 8 * 1024 * 1024;
@@ -24,8 +25,8 @@ struct Tuning {
   int runs_in_place = 2;
   // Prefetch distance in each part, in bytes; 0: left to the hardware.
   std::int64_t fetched_ahead = 0;
-  // Beyond the second-level cache, the heads that one part of a row rotates before the next part does, if a row of
-  // floats does not fit the registers.
+  // Floats beyond the second-level cache whose row is two fillings of the registers: the heads that rotate by the first
+  // half of the row before they do by the second.
   std::int64_t heads_of_part = 8;
   // A call that touches at most so many bytes stays in the first-level cache.
   std::int64_t first_cache = 32 * 1024;

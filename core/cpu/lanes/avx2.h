@@ -82,7 +82,7 @@ struct LanesWith : Traits {
   template <class T>
   static constexpr bool cheap_evens = is_bf16<T>;
   template <class T>
-  static constexpr bool cheap_swap = std::is_same_v<T, f16>;  // of floats too in the first-level cache: NearLanes
+  static constexpr bool cheap_swap = std::is_same_v<T, f16>;  // NearLanes: floats too
   template <class T>
   static constexpr bool cheap_split = std::is_same_v<T, float>;
   using Floats = __m256;
