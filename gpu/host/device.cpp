@@ -19,12 +19,10 @@ bool& overlapped_launches() noexcept {
   return on;
 }
 
-// ptxVersion is the architecture for which nvcc compiled the kernel, also where the driver compiled its PTX for
-// another.
-bool overlaps(const void* kernel) {
+// ptxVersion is what nvcc compiled for, also of PTX that the driver compiled for a newer device.
+bool waits(const void* kernel) {
   static std::atomic<int> version_on_device[64];  // 0: not asked yet
   int device = 0;
-  if (!overlapped_launches()) return false;
   check_cuda(cudaGetDevice(&device), "launch");
   if (device >= 64) return false;
   std::atomic<int>& version = version_on_device[device];
@@ -33,7 +31,7 @@ bool overlaps(const void* kernel) {
     check_cuda(cudaFuncGetAttributes(&attributes, kernel), "launch");
     version = attributes.ptxVersion;
   }
-  return version >= 90;  // then the code waits, and the device has 9.0 or more
+  return version >= 90;  // and so the device has 9.0 or more
 }
 
 bool built() noexcept { return true; }

@@ -153,8 +153,7 @@ void check_cuda(int error, const char* what);
 
 // Whether kernels may begin before the stream's earlier ones have ended. Off; tests and measuring programs set it.
 bool& overlapped_launches() noexcept;
-// Whether it is on and the kernel's code for the current device waits. A device is asked once, as kernels are all
-// alike.
-bool overlaps(const void* kernel);
+// Whether the kernel's code for the current device waits. A device is asked once: its kernels are compiled alike.
+bool waits(const void* kernel);
 
 }  // namespace rotary::gpu

@@ -32,15 +32,14 @@ inline std::uint64_t alignment_of(const void* address, const std::int64_t (&stri
 }
 
 // Waits until the stream's earlier kernels have ended and what they wrote is visible. Every thread of every kernel
-// calls it before its first access of memory; a kernel without a thread that waits could end before an earlier one
-// does.
+// calls it before its first access of memory: a kernel where none waits could end before an earlier one does.
 __device__ inline void wait_for_earlier_kernels() {
 #if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 900
   cudaGridDependencySynchronize();
 #endif
 }
 
-// Launches a kernel on a stream. Does not allocate or wait, nor query the device beyond overlaps. Throws CUDA if the
+// Launches a kernel on a stream. Does not allocate or wait, nor query the device beyond waits. Throws CUDA if the
 // launch was refused. An error of the kernel itself is reported by a later call.
 template <class... Expected, class... Actual>
 void launch(void (*kernel)(Expected...), dim3 grid, dim3 block, Stream stream, Actual&&... arguments) {
@@ -52,7 +51,7 @@ void launch(void (*kernel)(Expected...), dim3 grid, dim3 block, Stream stream, A
   overlap.id = cudaLaunchAttributeProgrammaticStreamSerialization;
   overlap.val.programmaticStreamSerializationAllowed = 1;
   config.attrs = &overlap;
-  config.numAttrs = overlaps(reinterpret_cast<const void*>(kernel)) ? 1 : 0;
+  config.numAttrs = overlapped_launches() && waits(reinterpret_cast<const void*>(kernel)) ? 1 : 0;
   check_cuda(cudaLaunchKernelEx(&config, kernel, std::forward<Actual>(arguments)...), "launch");
 }
 
