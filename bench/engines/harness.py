@@ -1,8 +1,9 @@
 """The caller of every adapter, in its engine's own environment (numpy alone).
 
 An adapter's rotate(folder, case, q, positions) lets the engine read folder/config.json and rotate q, float32
-[tokens, head_dim], at positions ([tokens] or [axes, tokens]) in layer case["layer"]; it gives float32 of q's shape, in
-which a row of NaN stands for a position that the engine's table does not reach.
+[tokens, head_dim], at positions ([tokens], or [axes, tokens] where main() is told so) in layer case["layer"]. It gives
+float32 of q's shape, in which a row of NaN stands for a position that the engine's table does not reach, or the end of
+each head alone, where the engine hands its rope no more (MLA).
 """
 import json
 import pathlib
@@ -23,6 +24,14 @@ class OtherHead(Exception):
     """The engine takes the heads for as many elements."""
 
 
+def hub_name(case):
+    """The model's name on the hub, for an engine that knows models by it and reads no config.json."""
+    name = case["source"].partition(";")[0].partition(",")[0]
+    if " " in name or any(word in case["source"] for word in ("; changed", "first published")):
+        raise NotThere("not the file of this name as it is published")
+    return name
+
+
 def last_line(error):
     """The last line that the exception passed: its place and its text."""
     frames = traceback.extract_tb(error.__traceback__)
@@ -38,10 +47,15 @@ def is_about_rope(error):
     return any(word in text for text in said for word in ("rope", "rotary"))
 
 
-def answer(rotate, folder, case, q):
+def answer(rotate, folder, case, q, takes):
     """(result, sentence, rotated): result is "rotated", "refused", "crashed", "head_dim" or "not there"."""
     try:
-        out = np.asarray(rotate(folder, case, q.copy(), np.array(case["positions"])), np.float32)
+        positions = np.array(case["positions"])
+        if positions.ndim > takes["axes"] or not any((pathlib.Path(folder) / name).exists() for name in takes["files"]):
+            raise NotThere("positions of several axes, or another file than config.json")
+        out = np.asarray(rotate(folder, case, q.copy(), positions), np.float32)
+        if out.shape[1] < q.shape[1]:
+            out = np.concatenate([q[:, :q.shape[1] - out.shape[1]], out], 1)
         return ("rotated", "", out) if out.shape == q.shape else ("crashed", f"a result of shape {out.shape}", None)
     except NotThere as error:
         return "not there", str(error), None
@@ -58,8 +72,9 @@ def answer(rotate, folder, case, q):
         return "refused" if refuses else "crashed", f"{said} ({place})", None
 
 
-def main(rotate):
-    """ADAPTER CONFORMANCE OUT.npz [ID...]: writes what the engine made of each case."""
+def main(rotate, axes=1, files=("config.json",)):
+    """ADAPTER CONFORMANCE OUT.npz [ID...]: writes what the engine made of each case. axes: 1, or 2 where the engine is
+    given positions of several axes; files: the names that it reads a config by."""
     conformance, out, wanted = pathlib.Path(sys.argv[1]), sys.argv[2], [a for a in sys.argv[3:] if a[0] != "-"]
     values, said, tensors = read_values(conformance / "values.safetensors"), {}, {}
     for case in json.loads((conformance / "cases.json").read_text()):
@@ -68,7 +83,8 @@ def main(rotate):
         with tempfile.TemporaryDirectory() as folder:
             file = "params.json" if case["config"].endswith(".params.json") else "config.json"
             shutil.copy(conformance / case["config"], pathlib.Path(folder) / file)
-            result, sentence, rotated = answer(rotate, folder, case, values[case["id"] + ".q"])
+            result, sentence, rotated = answer(rotate, folder, case, values[case["id"] + ".q"],
+                                                 {"axes": axes, "files": files})
         said[case["id"]] = [result, sentence]
         if rotated is not None:
             tensors[case["id"]] = rotated

@@ -8,8 +8,6 @@ from mlx_lm.utils import _get_classes, load_config
 
 
 def rotate(folder, case, q, positions):
-    if positions.ndim > 1 or not (pathlib.Path(folder) / "config.json").exists():
-        raise NotThere("text of one axis, and config.json only")
     config = load_config(pathlib.Path(folder))
     try:
         model_class, args_class = _get_classes(config)
@@ -26,11 +24,9 @@ def rotate(folder, case, q, positions):
     if case["length"]:  # a whole sequence at once, as a prompt is
         tokens = mx.zeros((case["length"], x.shape[1]))
         tokens[mx.array(positions)] = x
-        out = np.array(ropes[0](tokens[None, None], offset=0)[0, 0][mx.array(positions)])
-    else:
-        out = np.concatenate([np.array(ropes[0](row[None, None, None], offset=int(p))[0, 0])
-                              for row, p in zip(x, positions)])
-    return np.concatenate([q[:, :begin], out], 1)
+        return np.array(ropes[0](tokens[None, None], offset=0)[0, 0][mx.array(positions)])
+    return np.concatenate([np.array(ropes[0](row[None, None, None], offset=int(p))[0, 0])
+                           for row, p in zip(x, positions)])
 
 
 if __name__ == "__main__":

@@ -1,0 +1,38 @@
+"""SGLang's CPU engine: the model of the config on the meta device, and forward_native of the rotary module of the
+layer's attention. sgl_kernel, whose kernels turn nothing here, is a module of nothing."""
+import os
+import sys
+from unittest import mock
+
+os.environ |= {"SGLANG_USE_CPU_ENGINE": "1", "HF_HUB_OFFLINE": "1", "CUDA_VISIBLE_DEVICES": ""}
+sys.modules["sgl_kernel"] = mock.MagicMock()
+
+import served  # noqa: E402
+import torch  # noqa: E402
+from harness import main  # noqa: E402
+from sglang.srt import runtime_context, server_args  # noqa: E402
+from sglang.srt.configs.load_config import LoadConfig  # noqa: E402
+from sglang.srt.configs.model_config import ModelConfig  # noqa: E402
+from sglang.srt.distributed import parallel_state  # noqa: E402
+from sglang.srt.layers.rotary_embedding import base, factory  # noqa: E402
+from sglang.srt.model_loader.loader import _initialize_model  # noqa: E402
+
+KINDS = base.RotaryEmbedding, factory.Phi3LongRoPEScaledRotaryEmbedding
+served.make_on_cpu(*KINDS)
+runtime_context.publish(server_args.ServerArgs(model_path="dummy", device="cpu"), role="test")
+served.one_process(parallel_state)
+parallel_state.initialize_model_parallel(backend="gloo")
+
+
+def rotate(folder, case, q, positions):
+    config = ModelConfig(folder, context_length=case["length"], dtype="float32")
+    factory._ROPE_DICT.clear()
+    with torch.device("meta"):
+        model = _initialize_model(config, LoadConfig())
+    turns = served.rotary_module(model, case["layer"], KINDS)
+    rows = len(getattr(turns, "cos_sin_cache", range(turns.max_position_embeddings)))
+    return served.turn(turns, rows, case, q, positions, factory.DeepseekScalingRotaryEmbedding)
+
+
+if __name__ == "__main__":
+    main(rotate, axes=2)
