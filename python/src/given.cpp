@@ -26,12 +26,8 @@ void check_rows(const ArrayView& cos, const ArrayView& sin, const char* operatio
 }
 
 // Keeps the first of each pair of equal columns of doubled rows.
-void keep_one_of_two(ArrayView& rows, std::string_view doubled, const char* operation) {
+void keep_one_of_two(ArrayView& rows, std::string_view doubled) {
   const auto last = static_cast<std::size_t>(rows.ndim - 1);
-  if (rows.columns() % 2 != 0) {
-    fail(Code::SHAPE, operation, "doubled rows must have two columns for each pair but got ", rows.columns(),
-         " columns");
-  }
   rows.shape[last] /= 2;
   if (doubled == "neighbours") rows.strides[last] *= 2;
 }
@@ -79,13 +75,12 @@ GivenTable::GivenTable(PyObject* object, const char* operation, bool borrows) {
   }
   PyObject* rows = rows_.get();
   const Pairing pairing = parse_pairing(view_of(PyTuple_GetItem(rows, 2), "pairing"));
-  const std::string_view doubled = one_of<std::string_view>(
-      operation, PyTuple_GetItem(rows, 3), "doubled", {{"", ""}, {"halves", "halves"}, {"neighbours", "neighbours"}});
+  const std::string_view doubled = view_of(PyTuple_GetItem(rows, 3), "doubled");
   ArrayView& cos = cos_view_.emplace(PyTuple_GetItem(rows, 0), "cos");
   ArrayView& sin = sin_view_.emplace(PyTuple_GetItem(rows, 1), "sin");
   check_rows(cos, sin, operation);
   if (!doubled.empty()) {
-    for (ArrayView* both : {&cos, &sin}) keep_one_of_two(*both, doubled, operation);
+    for (ArrayView* both : {&cos, &sin}) keep_one_of_two(*both, doubled);
   }
   const int batch = cos.ndim > 2 ? static_cast<int>(cos.shape[0]) : 1;
   const int heads = cos.ndim > 3 ? static_cast<int>(cos.shape[2]) : 1;

@@ -15,8 +15,7 @@ Ref get_targets() {
   const Ref pairs = checked(PyList_New(0));
   for (const Target& target : targets()) {
     PyObject* runs = target.runs ? Py_True : Py_False;
-    const Ref pair = checked(Py_BuildValue("(NO)", new_text(target.name).release(), runs));
-    checked(PyList_Append(pairs.get(), pair.get()));
+    checked(PyList_Append(pairs.get(), checked(Py_BuildValue("(NO)", new_text(target.name).release(), runs)).get()));
   }
   return checked(PyList_AsTuple(pairs.get()));
 }
