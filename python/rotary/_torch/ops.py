@@ -174,7 +174,7 @@ def _by_schema(function: Any) -> Any:
     return called
 
 
-# By dispatch key; the last one is vmap's.
+# By dispatch key; the last one is vmap's (torch 2.9 and older loop over an op that is called by its name).
 _KERNELS = {"CompositeExplicitAutograd": _turned, "Autograd": recorded, "FuncTorchBatchedDecomposition": by_formula}
 for _name in ("rotate", "rotate_qk"):
     for _key, _kernel in _KERNELS.items():
