@@ -177,7 +177,7 @@ def check_heads(operation: str, tensors: Sequence[Tensor], cos: Tensor, sin: Ten
     """Checks the tensors beside their rows, which must have been checked."""
     for x in tensors:
         name = "x" if len(tensors) == 1 else "q" if x is tensors[0] else "k"
-        if not x.dtype.is_floating_point or x.dtype.itemsize < 2:
+        if not _is_float(x):
             fail("DTYPE", operation, f"{name} must be float32, float16, bfloat16 or float64 but got {x.dtype}")
         if not x.device == cos.device == sin.device:
             rule = f"{name}, cos and sin must be on one device"
