@@ -109,8 +109,9 @@ class Rope(_Record):
         given |= {"phase": () if rows > 1 else listed(phase), "xpos": amplitude(given["xpos"])}
         given["scaling"] = given["scaling"] or Unscaled()
         self._set(*given.values())
-        object.__setattr__(self, "_handle", _core._rope(self))
-        read = _read(_core._check_rope(self))
+        handle, fields = _core._rope(self)
+        object.__setattr__(self, "_handle", handle)
+        read = _read(fields)
         self._set(*(read[name] for name in self._names))
         if rows > 1:  # all heads rotate by the one row
             row = tuple(memoryview(_core._frequencies(self, None)[1]).cast("d"))

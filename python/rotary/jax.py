@@ -21,8 +21,7 @@ import jax.numpy as jnp  # type: ignore[import-not-found]
 import numpy as np  # type: ignore[import-not-found]
 
 from ._rotating import refuse_doubled
-from ._tables import Frequencies, Table, frequencies, refuse_xpos
-from ._rope import Rope
+from ._tables import Table, frequencies, refuse_xpos
 from ._words import Direction, Layout, Pairing, fail
 from ._words import check_heads, check_layout, check_pairing, check_rows, check_scale, check_word
 

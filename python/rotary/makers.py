@@ -16,7 +16,7 @@ from ._memory import view
 from ._rope import Rope, _rope
 from ._tables import Frequencies
 from ._values import _Record
-from ._words import Pairing, check_pairing
+from ._words import Pairing
 from .scalings import Scaling, Unscaled, XPos  # noqa: F401  XPos: an annotation of Frequencies
 
 __all__ = [

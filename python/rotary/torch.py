@@ -19,7 +19,7 @@ from ._rotating import rotate, rotate_qk
 from ._tables import Frequencies, frequencies, one_rope
 from ._torch import entry
 from ._torch.plain import check_dense, is_quiet
-from ._torch.rows import RowMaker, as_tensor
+from ._torch.rows import RowMaker, as_tensor, tensor_of
 from ._torch.tables import TensorTable, of_keys
 from ._types import AnyRope, AnyTable, Positions
 from ._words import Angles, Layout, Pairing, Rounding, check_layout, check_pairing, fail
@@ -265,13 +265,9 @@ def _start_of(source: Rope | Frequencies) -> Frequencies:
 
 def _values_of(start: Any) -> dict[str, Any]:
     """The initial parameters, in torch's default type."""
-    speeds = _tensor(start._inv_freq).reshape(start.head_rows, start.summed_axes, -1)
-    phase = _tensor(start._phase).reshape(-1, speeds.shape[-1]) if start._phase else None
-    return {"inv_freq": speeds, "phase": phase}
-
-
-def _tensor(doubles: bytes) -> Tensor:
-    return torch.tensor(memoryview(doubles).cast("d").tolist())
+    speeds, phase = (tensor_of(numbers).to(torch.get_default_dtype()) for numbers in (start._inv_freq, start._phase))
+    speeds = speeds.reshape(start.head_rows, start.summed_axes, -1)
+    return {"inv_freq": speeds, "phase": phase.reshape(-1, speeds.shape[-1]) if start._phase else None}
 
 
 def _learned_rows(places: Tensor, inv_freq: Tensor, phase: Tensor | None, start: Frequencies) -> tuple[Tensor, Tensor]:

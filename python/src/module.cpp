@@ -1,7 +1,6 @@
 // The module rotary._core.
 
 #include "module.h"
-#include "given.h"
 #include "rotary/self_test.h"
 #include "rotary/targets.h"
 #include "rotary/version.h"
@@ -15,8 +14,7 @@ Ref get_targets() {
   const Ref pairs = checked(PyList_New(0));
   for (const Target& target : targets()) {
     PyObject* runs = target.runs ? Py_True : Py_False;
-    const Ref pair = checked(Py_BuildValue("(NO)", new_text(target.name).release(), runs));
-    checked(PyList_Append(pairs.get(), pair.get()));
+    checked(PyList_Append(pairs.get(), checked(Py_BuildValue("(NO)", new_text(target.name).release(), runs)).get()));
   }
   return checked(PyList_AsTuple(pairs.get()));
 }
@@ -54,8 +52,7 @@ std::vector<PyMethodDef> methods() {
                               "get_num_threads($module, /)\n--\n\nHow many threads large calls use."),
       method<forget_threads>("_forget_threads"),
   };
-  for (const auto& some :
-       {rotate_methods, rows_methods, table_methods, value_methods, position_methods, tools_methods}) {
+  for (const auto& some : {rotate_methods, table_methods, value_methods, position_methods, tools_methods}) {
     for (const PyMethodDef& method : some()) all.push_back(method);
   }
   all.push_back({nullptr, nullptr, 0, nullptr});

@@ -3,7 +3,6 @@
 
 #include <limits>
 
-#include "given.h"
 #include "module.h"
 #include "rotary/gpu.h"
 #include "rotary/query_scale.h"

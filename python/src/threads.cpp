@@ -16,9 +16,9 @@ constexpr std::int64_t most_threads = 1024;
 
 // Never destroyed: threads may still use the pool when the process ends.
 struct Threads {
-  unsigned wanted = 0;                                          // 0: not set
-  std::map<unsigned, std::shared_ptr<const ThreadPool>>
-      pools;  // by their number of threads; torch may want another one
+  unsigned wanted = 0;  // 0: not set
+  // By their number of threads; torch may want another one.
+  std::map<unsigned, std::shared_ptr<const ThreadPool>> pools;
 };
 Threads* threads = new Threads;
 

@@ -169,10 +169,11 @@ const Value* held(PyObject* object, const char* name) {
   return is_one ? static_cast<Value*>(PyCapsule_GetPointer(handle.get(), name)) : nullptr;
 }
 
+// The handle of a rotary.Rope, and its fields as Python's numbers.
 Ref make_rope(PyObject* object) {
   const Rope rope = value_of<Rope>(object);
   named("Rope", [&] { return frequencies(rope, 0); });  // checks it
-  return handle_of(rope, rope_name);
+  return checked(Py_BuildValue("(NN)", handle_of(rope, rope_name).release(), new_json(to_json(rope)).release()));
 }
 
 // The handle of a rotary.Frequencies and its other attributes but xpos, in their order.
@@ -193,17 +194,6 @@ Ref make_speeds(PyObject* object) {
 Ref speeds_of_rope(PyObject* object, PyObject* length) {
   const Rope& rope = rope_of(object);
   return state_of(length == Py_None ? frequencies(rope) : frequencies(rope, integer_of(length, "length")));
-}
-
-// The fields of the rope as Python's numbers.
-Ref get_rope(PyObject* object) { return new_json(to_json(rope_of(object))); }
-
-// All scalings with their default values.
-Ref get_scalings() {
-  return [&]<std::size_t... i>(std::index_sequence<i...>) {
-    return new_json(Json::array({field_json(Scaling(std::in_place_index<i>))...}));
-  }
-  (std::make_index_sequence<std::variant_size_v<Scaling>>());
 }
 
 Ref get_parameters(PyObject* rope) { return new_text(rope_parameters(rope_of(rope))); }
@@ -315,13 +305,8 @@ const Rope& rope_of(PyObject* rope) {
 const Frequencies* frequencies_or_null(PyObject* object) { return held<Frequencies>(object, speeds_name); }
 
 std::vector<PyMethodDef> value_methods() {
-  return {method<make_rope>("_rope"),
-          method<make_speeds>("_speeds"),
-          method<speeds_of_rope>("_frequencies"),
-          method<get_rope>("_check_rope"),
-          method<get_scalings>("_scalings"),
-          method<get_parameters>("_rope_parameters"),
-          method<make>("_make")};
+  return {method<make_rope>("_rope"), method<make_speeds>("_speeds"), method<speeds_of_rope>("_frequencies"),
+          method<get_parameters>("_rope_parameters"), method<make>("_make")};
 }
 
 }  // namespace rotary::python

@@ -16,7 +16,6 @@ except ImportError:  # the tests of bfloat16 are skipped
     ml_dtypes = None
     bfloat16 = None
 
-DTYPES = [np.dtype(np.float32), np.dtype(np.float16)] + ([bfloat16] if bfloat16 is not None else [])
 CONFIGS = pathlib.Path(__file__).resolve().parents[2] / "files/tests/golden/configs"
 PAIRINGS = ["half", "interleaved", "interleaved_to_half"]
 LAYOUTS = {"bthd": (2, 5, 3, 16), "bhtd": (2, 3, 5, 16), "tbhd": (5, 2, 3, 16), "thd": (5, 3, 16), "htd": (3, 5, 16)}

@@ -42,10 +42,7 @@ class Models(unittest.TestCase):
             refused(self, "MODEL_TYPE", lambda: rotary.config(mine))
             self.assertEqual(rotary.use_models(good), own + "+mine-1")
             self.assertEqual((rotary.config(mine)[0].base, rotary.config(mine)[0].pairing), (5000, "interleaved"))
-            self.assertEqual(
-                refused(self, "FORMAT", lambda: rotary.use_models(str(bad))),
-                f'[models] {bad}: models.my_model.base must be a number above 0, up to 1e15 but got "5000"',
-            )
+            self.assertIn("models.my_model.base", refused(self, "FORMAT", lambda: rotary.use_models(str(bad))))
             self.assertEqual(rotary.config(mine)[0].base, 5000)
             code = f"import rotary; print(rotary.config({mine})[0].base)"
             self.assertEqual(run_python("-c", code, ROTARY_MODELS=str(good)), "5000.0\n")
@@ -68,8 +65,6 @@ class Models(unittest.TestCase):
 
 class Config(unittest.TestCase):
     def test_forms(self):
-        for form in (json.dumps(LLAMA), json.dumps(LLAMA).encode(), Pretrained(), Model()):
-            self.assertEqual(rotary.config(form), rotary.config(LLAMA))
         path = CONFIGS / "deepseek-v3.json"
         self.assertEqual(rotary.config(path), rotary.config(str(path)))
         self.assertEqual(rotary.config(path)[0].rope, rotary.config(path.read_text())[0].rope)
@@ -98,7 +93,8 @@ class Config(unittest.TestCase):
     def test_entries_and_configs_stand_for_their_rope(self):
         one = rotary.config(LLAMA)
         table, speeds = rotary.Table(one[0].rope, range(4)), rotary.frequencies(one[0].rope)
-        for source in (one, one[0], one[0].rope, speeds, LLAMA, json.dumps(LLAMA), Pretrained(), Model()):
+        text = json.dumps(LLAMA)
+        for source in (one, one[0], one[0].rope, speeds, LLAMA, text, text.encode(), Pretrained(), Model()):
             self.assertEqual((rotary.Table(source, range(4)), rotary.frequencies(source)), (table, speeds))
         self.assertEqual(rotary.Table.between(one, range(4), LLAMA, range(4)).cos.min(), 1)
         several = rotary.config(CONFIGS / "gemma-3-27b.json")

@@ -1,6 +1,5 @@
 """rotary.makers beside the results of others' code (core/tests/golden/makers.json), as in core/tests/makers_test.cpp"""
 
-import inspect
 import json
 import math
 import re
@@ -46,9 +45,7 @@ class Makers(unittest.TestCase):
         clipped = makers.clipped(inv_freq(64), 20, hard=True)
         self.assertEqual(rotary.Rope(head_dim=64, pairing="half", inv_freq=clipped).inv_freq[12:], (0.0,) * 20)
 
-    def test_every_function_has_a_docstring(self):
-        for name in makers.__all__:
-            self.assertIn("]" if name.endswith("frequencies") else ".", inspect.getdoc(getattr(makers, name)))
+    def test_every_function_of_the_library_is_there(self):
         header = (CONFIGS.parents[3] / "core/include/rotary/makers.h").read_text()
         self.assertLessEqual({*re.findall(r"^ROTARY_API \S+ (\w+)\(", header, re.MULTILINE)}, {*makers.__all__})
 

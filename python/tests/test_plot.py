@@ -85,23 +85,15 @@ class Drawn(unittest.TestCase):
         self.assertEqual(image(plot.table(QWEN_VL, rope=1)).shape, (40, 128))  # two axes
 
     def test_decay_is_the_score_of_rotated_vectors(self):
-        figure = plot.decay(PLAIN, last=60)
-        x, y = lines(figure)["base 10000"]
-        scores = np.asarray(rotary.Table(PLAIN, range(1, 61)).cos).mean(-1)
+        rope = PLAIN.replace(rotary_dim=8, scaling=rotary.scalings.Yarn(factor=4, trained_length=64))
+        figure = plot.decay(rope, last=60)
+        x, y = lines(figure)["yarn"]
+        turned = rotary.frequencies(rope).attention_factor * rotary.Table(rope, range(1, 61)).cos
+        scores = (2 * turned.sum(-1) + 8) / 16  # four pairs turn, eight elements stay
         steps = np.split(scores, x[1:] - 1)
         np.testing.assert_allclose(y, [step.mean() for step in steps], atol=1e-6)
         shaded = figure.axes[0].collections[0].get_paths()[0].vertices[:, 1]
         self.assertAlmostEqual(shaded.min(), scores.min(), places=6)
-
-    def test_decay_of_random_vectors_of_a_part_of_the_head_with_an_attention_factor(self):
-        rope = PLAIN.replace(rotary_dim=8, scaling=rotary.scalings.Yarn(factor=4, trained_length=64))
-        vectors = np.random.default_rng(0).standard_normal((20000, 1, 16)).astype(np.float32)
-        vectors /= np.linalg.norm(vectors, axis=-1, keepdims=True)
-        x, y = lines(plot.decay(rope, last=8))["yarn"]
-        k = rotary.rotate(vectors, rotary.Table(rope, [0] * 20000), layout="thd")
-        for distance, score in zip(x, y):
-            q = rotary.rotate(vectors, rotary.Table(rope, [distance] * 20000), layout="thd")
-            self.assertAlmostEqual((q * k).sum(-1).mean(), score, delta=0.01)
 
     def test_decay_with_xpos_is_of_the_distance_alone(self):
         x, y = lines(plot.decay(PLAIN.replace(xpos=rotary.scalings.XPos(scale=512)), last=8))["base 10000"]

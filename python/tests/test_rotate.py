@@ -145,15 +145,11 @@ class Rotate(Case):
     def test_every_target(self):
         table, x = table_of(), numbers((2, 5, 3, 16))
         expected = rotated(x, *cos_sin(table), "half", "bthd")
-        chosen = rotary.cpu.chosen_target()
-        try:
-            for name, runs in rotary.cpu.targets():
-                if runs:
-                    rotary.cpu.use_target(name)
-                    self.assertEqual(rotary.cpu.chosen_target(), name)
-                    self.assertTrue(same_bits(rotary.rotate(x, table, layout="bthd"), expected))
-        finally:
-            rotary.cpu.use_target(chosen)
+        self.addCleanup(rotary.cpu.use_target, rotary.cpu.chosen_target())
+        for name in [name for name, runs in rotary.cpu.targets() if runs]:
+            rotary.cpu.use_target(name)
+            self.assertEqual(rotary.cpu.chosen_target(), name)
+            self.assertTrue(same_bits(rotary.rotate(x, table, layout="bthd"), expected))
 
     def test_empty(self):
         for shape, positions in (((2, 0, 3, 16), range(0)), ((0, 5, 3, 16), range(5))):

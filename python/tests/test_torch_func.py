@@ -1,12 +1,11 @@
 """Gradients of every order, torch.func, and torch's own checks of ops."""
 
-import itertools
 import pathlib
 import unittest
 
 import rotary
 from support import run_python
-from torch_support import needs_torch, rows_of, table_of, torch, turned
+from torch_support import needs_torch, table_of, torch, turned
 
 if torch is not None:
     from torch.autograd import gradcheck, gradgradcheck
@@ -32,17 +31,6 @@ class Gradients(unittest.TestCase):
             inputs = [wide(*shape) for shape in given]
             self.assertTrue(gradcheck(two, inputs, check_forward_ad=True, check_batched_grad=len(inputs) < 5))
             self.assertTrue(gradgradcheck(two, inputs))
-
-    def test_doubled_rows_have_the_gradient_of_single_ones(self):
-        x, *rows = wide(2, 5, 3, 16), *(one.requires_grad_() for one in rows_of(table_of(), torch.float64))
-        halves, sides = [torch.cat((one, one), -1) for one in rows], [one.repeat_interleave(2, -1) for one in rows]
-        tables = [rotary.from_doubled(*halves, pairing="interleaved", doubled="halves"),
-                  rotary.from_doubled(*sides, pairing="interleaved", doubled="neighbours"),
-                  rotary.from_rows(*rows, pairing="interleaved")]  # fmt: skip
-        losses = [rotary.rotate(x, table, layout="bthd").pow(3).sum() for table in tables]
-        *got, expected = [torch.autograd.grad(loss, (x, *rows), retain_graph=True) for loss in losses]
-        for one in got:
-            self.assertTrue(all(map(torch.equal, one, expected)))
 
     def test_gradient_of_one_of_two(self):
         table = table_of()
@@ -70,22 +58,20 @@ class Func(unittest.TestCase):
         expected = rotary.rotate(2 * y * turned(x[1], table, "thd"), table, **back)
         torch.testing.assert_close(product, expected, rtol=1e-4, atol=1e-4)
 
-    def test_vmap_of_every_argument(self):
-        rows = torch.randn(2, 4, 2, 5, 6)  # cos and sin, of each mapped one, of each batch
-        every = (0, 0, 0, 0), (0, 0, None, None), (0, None, 0, 0), (None, None, 0, None), (2, 0, 0, 0)
-        for layout, of_batch, dims in itertools.product(("bthd", "tbhd", "bhtd", "thd"), (True, False), every):
-            q, k = (torch.randn(4, *({"b": 2, "t": 5, "h": heads, "d": 16}[letter] for letter in layout))
-                    for heads in (3, 1))  # fmt: skip
-            inputs = q, k, *(rows if of_batch and "b" in layout else rows[:, :, 0])
-            given = [one[1] if dim is None else one.movedim(0, dim) for one, dim in zip(inputs, dims)]
+    def test_vmap_of_rows_and_of_the_ops(self):
+        """The layout's dimensions do not see the mapped one, in the rows of each batch and head too."""
+        rows, words = torch.randn(2, 4, 2, 5, 1, 6), ("half", "bthd")  # cos and sin, of each mapped one
+        q, k = torch.randn(4, 2, 5, 3, 16), torch.randn(2, 5, 1, 16)
 
-            def rotate(q, k, cos, sin):
-                return rotary.rotate_qk(q, k, rotary.from_rows(cos, sin, pairing="half"), layout=layout)  # noqa: B023
+        def rotate(q, k, cos, sin):
+            return rotary.rotate_qk(q, k, rotary.from_rows(cos, sin, pairing="half"), layout="bthd")
 
-            with self.subTest(layout=layout, of_batch=of_batch, dims=dims):
-                got = torch.func.vmap(rotate, in_dims=dims)(*given)
-                alone = [rotate(*(one[1 if dim is None else at] for one, dim in zip(inputs, dims))) for at in range(4)]
-                self.assertTrue(all(map(torch.equal, got, map(torch.stack, zip(*alone)))))
+        one = lambda q, cos, sin: torch.ops.rotary.rotate(q, cos, sin, *words)  # noqa: E731
+        alone = [rotate(q[at], k, *rows[:, at]) for at in range(4)]
+        for turn in (rotate, lambda *given: torch.ops.rotary.rotate_qk(*given, *words)):
+            got = torch.func.vmap(turn, in_dims=(0, None, 0, 0))(q, k, *rows)
+            self.assertTrue(all(map(torch.equal, got, map(torch.stack, zip(*alone)))))
+        self.assertTrue(torch.equal(torch.func.vmap(one)(q, *rows), got[0]))
 
     def test_nested_vmap(self):
         x, table = torch.randn(2, 3, 4, 5, 16), table_of()

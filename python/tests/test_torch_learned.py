@@ -40,21 +40,6 @@ class Learned(unittest.TestCase):
 
         self.assertTrue(torch.autograd.gradcheck(f, (*given, rope.inv_freq, rope.phase)))
 
-    def test_learns_known_directions(self):
-        known = rotary.RotaryEmbedding(**WORDS, generator=seeded(1))
-        torch.manual_seed(0)
-        rope = rotary.RotaryEmbedding(rotary.frequencies(known.rope), learned="mixed", layout="bhtd")
-        with torch.no_grad():
-            rope.inv_freq += 0.1 * torch.randn(2, 2, 8)
-        before, step = (rope.inv_freq - known.inv_freq).abs().max().item(), torch.optim.Adam(rope.parameters(), 0.02)
-        for _ in range(80):
-            q = torch.randn(4, 2, 12, 16)
-            loss = (rope(q, positions=GRID) - known(q, positions=GRID).detach()).square().mean()
-            step.zero_grad()
-            loss.backward()
-            step.step()
-        self.assertLess((rope.inv_freq - known.inv_freq).abs().max().item(), before / 10)
-
     def test_state_and_meta(self):
         rope = rotary.RotaryEmbedding(**WORDS, phase=True, generator=seeded())
         shapes = {name: list(x.shape) for name, x in rope.state_dict().items()}
@@ -65,6 +50,8 @@ class Learned(unittest.TestCase):
         angles = 2 * math.pi * torch.rand(2, generator=seeded())  # as timm draws them
         drawn = torch.tensor(rotary.makers.mixed_directions(16, angles.tolist()))
         torch.testing.assert_close(rope.inv_freq.detach().double(), drawn, rtol=0, atol=1e-6)
+        of_speeds = rotary.RotaryEmbedding(rotary.frequencies(rope.rope), learned="mixed")
+        self.assertTrue(torch.equal(of_speeds.inv_freq, rope.inv_freq))
         other.to_empty(device="cpu").reset_parameters()
         self.assertTrue(torch.equal(other.inv_freq, rope.inv_freq) and torch.equal(other.phase, rope.phase))
         with torch.no_grad():

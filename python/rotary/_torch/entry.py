@@ -47,12 +47,6 @@ def _rows(operation: str, table: Any, x: Any) -> tuple[Tensor, Tensor]:
     return rows_beside(table, x)
 
 
-def _how(operation: str, table: Any, layout: Any, first: Any, direction: Any) -> How:
-    layout = check_layout(operation, layout)
-    check_word(operation, "direction", direction)
-    return How(table.pairing, layout, first, direction == "backward")
-
-
 def _is_fused(x: Tensor, layout: str) -> bool:
     """Whether torch's own ops suit a compiler better than the op, whose call costs it 25 us: for one token, and on a
     device without kernels.
@@ -62,26 +56,22 @@ def _is_fused(x: Tensor, layout: str) -> bool:
     return x.device.type not in ("cpu", "meta") and not ops.has_cuda_kernels(x)
 
 
-def _by_function(*tensors: Tensor) -> bool:
-    """Whether autograd.Function is needed: for a gradient, a tangent, or any level of functorch but functionalize."""
-    if ops.records(*tensors):
-        return True
-    level = ops.levels()
-    return level is not None and level.key() != torch._C._functorch.TransformType.Functionalize
-
-
-def _by_op(operation: str, tensors: tuple[Any, ...], table: Any, *words: Any, scale: Any = None) -> tuple[Tensor, ...]:
+def _by_op(
+    operation: str, tensors: tuple[Any, ...], table: Any, layout: Any, first: Any, direction: Any, scale: Any = None
+) -> tuple[Tensor, ...]:
     """Rotates x, or q and k."""
     for x in tensors:
         if not isinstance(x, Tensor):
             raise TypeError(f"[{operation}] an array must be a tensor as the others are but got {type(x).__name__}")
         check_dense(operation, x)
-    how = _how(operation, table, *words)
-    extra = tensors[0].dim() - len(how.layout) if how.layout[0] == "b" else 0
+    layout = check_layout(operation, layout)
+    check_word(operation, "direction", direction)
+    extra = tensors[0].dim() - len(layout) if layout[0] == "b" else 0
     if extra > 0:  # several dimensions of the batch
         sizes = tensors[0].shape[: extra + 1]
         tensors = tuple(x.flatten(0, extra) if x.shape[: extra + 1] == sizes else x for x in tensors)
     cos, sin = _rows(operation, table, tensors[0])
+    how = How(table.pairing, layout, first, direction == "backward")
     if len(tensors) == 2:
         refuse_xpos(operation, table)
     if scale is not None:
@@ -101,15 +91,13 @@ def turned(
         return ops.rotate_qk(q, k, cos, sin, pairing, layout, first, False)
     how = How(pairing, layout, first, False)
     check_heads("rotate_qk", (q, k), cos, sin, how)
-    return plain.rotated(q, cos, sin, how, True), plain.rotated(k, cos, sin, how, True)
+    return plain.rotated(q, cos, sin, how), plain.rotated(k, cos, sin, how)
 
 
 def _turned(operation: str, tensors: tuple[Any, ...], cos: Tensor, sin: Tensor, how: How) -> tuple[Tensor, ...]:
     if torch.compiler.is_compiling() and _is_fused(tensors[0], how.layout):  # by torch.export too
-        check(operation, tensors, cos, sin, how)
-        return tuple(plain.rotated(x, cos, sin, how) for x in tensors)
-    turn = ops.turn_recorded if not _is_compiling() and _by_function(*tensors, cos, sin) else ops.turn
-    return turn(tensors, cos, sin, how)
+        return ops.by_formula(tensors, cos, sin, how, operation)
+    return (ops.turn if _is_compiling() else ops.recorded)(tensors, cos, sin, how)
 
 
 def _by_scaled_rows(
@@ -209,5 +197,5 @@ def rotate_qk(
             fail("ALIAS", operation, "q and k must be apart but got one tensor: use rotary.rotate_")
         if not _is_compiling() and is_quiet() and is_plain(q) and is_plain(k) and _overlap(q, k):
             fail("ALIAS", operation, "what is written to q must not overlap k but their elements overlap")
-    pair = _by_op(operation, (q, k), table, layout, first, direction, scale=scale)
+    pair = _by_op(operation, (q, k), table, layout, first, direction, scale)
     return pair if q_out is None else (_into(operation, q, q_out, pair[0]), _into(operation, k, k_out, pair[1]))

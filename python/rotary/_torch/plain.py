@@ -102,12 +102,6 @@ def _members(x: Tensor, pairs: int, first: int, interleaved: bool) -> tuple[Tens
     return block[..., :pairs], block[..., pairs:]
 
 
-def _order(how: How) -> list[int]:
-    """The order of dimensions that turns [batch, tokens, heads, pairs] into the layout, behind those that it lacks."""
-    letters = how.layout[:-1]
-    return ["bth".index(letter) for letter in [one for one in "bth" if one not in letters] + [*letters]] + [3]
-
-
 def _spread(rows: Tensor, how: How, x: Tensor) -> Tensor:
     """The rows in the dimensions of the layout, with size 1 for those that they lack, in the type of the arithmetic."""
     wide = rows.to(_wide(x))
@@ -117,19 +111,13 @@ def _spread(rows: Tensor, how: How, x: Tensor) -> Tensor:
         wide = wide.unsqueeze(2)
     else:  # heads of a group share its row
         wide = wide.repeat_interleave(size_of(how.layout, x.shape, "h") // wide.shape[2], 2)
-    return wide.permute(_order(how)).flatten(0, 4 - len(how.layout))
+    letters = how.layout[:-1]
+    order = ["bth".index(letter) for letter in [one for one in "bth" if one not in letters] + [*letters]]
+    return wide.permute(*order, 3).flatten(0, 4 - len(how.layout))
 
 
-def _gathered(spread: Tensor, rows: Tensor, how: How) -> Tensor:
-    """The transpose of _spread: a tensor of its result's shape, summed to the shape of the rows, in their type."""
-    order = _order(how)
-    full = spread.reshape((1,) * (4 - len(how.layout)) + spread.shape).permute([order.index(at) for at in range(4)])
-    full = full.unflatten(2, (rows.shape[2], -1)).sum(3) if rows.dim() == 4 else full.squeeze(2)
-    return (full.squeeze(0) if rows.dim() == 2 else full).to(rows.dtype)
-
-
-def rotated(x: Tensor, cos: Tensor, sin: Tensor, how: How, keeps: bool = True) -> Tensor:
-    """The rotated x, differentiable. The elements that do not rotate are kept, or 0 without keeps."""
+def rotated(x: Tensor, cos: Tensor, sin: Tensor, how: How) -> Tensor:
+    """The rotated x, differentiable. The elements that do not rotate are kept."""
     c, s = _spread(cos, how, x), _spread(sin, how, x)
     if how.backward:
         s = -s
@@ -139,8 +127,7 @@ def rotated(x: Tensor, cos: Tensor, sin: Tensor, how: How, keeps: bool = True) -
     block = torch.stack(two, -1).flatten(-2) if writes else torch.cat(two, -1)
     if x.shape[-1] == 2 * pairs:
         return block
-    others = x if keeps else torch.zeros_like(x)
-    return torch.cat((others[..., : how.first], block, others[..., how.first + 2 * pairs :]), -1)
+    return torch.cat((x[..., : how.first], block, x[..., how.first + 2 * pairs :]), -1)
 
 
 def times(rows: Tensor, scale: Tensor, x: Tensor) -> Tensor:
@@ -157,18 +144,6 @@ def multiplied(y: Tensor, scale: Tensor, how: How, width: int) -> Tensor:
     before, block, behind = y.split([how.first, width, y.shape[-1] - how.first - width], -1)
     rest = [(part.to(_wide(y)) * factors).to(y.dtype) for part in (before, behind)]
     return torch.cat((rest[0], block, rest[1]), -1)
-
-
-def gradients_of_rows(x: Tensor, grad: Tensor, cos: Tensor, sin: Tensor, how: How) -> tuple[Tensor, Tensor]:
-    """The gradients of cos and sin, differentiable."""
-    c = _spread(cos, how, x)
-    (a, b), (u, v) = (
-        _members(one, c.shape[-1], how.first, interleaved)
-        for one, interleaved in zip((x, grad), how.interleaves())
-    )
-    d_cos = (u * a + v * b).sum_to_size(c.shape)
-    d_sin = (u * b - v * a if how.backward else v * a - u * b).sum_to_size(c.shape)
-    return _gathered(d_cos, cos, how), _gathered(d_sin, sin, how)
 
 
 # ---- checks ----
@@ -202,7 +177,7 @@ def check_heads(operation: str, tensors: Sequence[Tensor], cos: Tensor, sin: Ten
     """Checks the tensors beside their rows, which must have been checked."""
     for x in tensors:
         name = "x" if len(tensors) == 1 else "q" if x is tensors[0] else "k"
-        if not x.dtype.is_floating_point or x.dtype.itemsize < 2:
+        if not _is_float(x):
             fail("DTYPE", operation, f"{name} must be float32, float16, bfloat16 or float64 but got {x.dtype}")
         if not x.device == cos.device == sin.device:
             rule = f"{name}, cos and sin must be on one device"

@@ -32,14 +32,14 @@ _count = count()
 _LOW_BITS = (1 << 31) - 1  # the bits of a float64 behind its first 22
 
 
-def _tensor(doubles: bytes, device: torch.device) -> Tensor:
+def tensor_of(doubles: bytes, device: torch.device | None = None) -> Tensor:
     return torch.tensor(memoryview(doubles).cast("d").tolist(), dtype=torch.float64, device=device)
 
 
 @functools.lru_cache(maxsize=256)
 def _kept(doubles: bytes, device: torch.device) -> Tensor:
     with torch.inference_mode(False):
-        return _tensor(doubles, device)
+        return tensor_of(doubles, device)
 
 
 @functools.lru_cache(maxsize=256)  # equal ropes share a function, and so the graphs that are guarded by it
@@ -47,7 +47,7 @@ def _constant(doubles: bytes) -> Callable[[torch.device], Tensor]:
     """A function that gives the numbers on a device. Graphs hold the tensor, so that a call copies nothing there."""
 
     def constant(device: torch.device) -> Tensor:
-        return _kept(doubles, device) if is_quiet() else _tensor(doubles, device)
+        return _kept(doubles, device) if is_quiet() else tensor_of(doubles, device)
 
     # A name of its own, by which torch 2.4 to 2.9 tell the constants of a graph apart.
     constant.__code__ = constant.__code__.replace(co_name=f"constant_{next(_count)}")
@@ -194,10 +194,7 @@ def as_tensor(positions: Any, device: torch.device | None) -> Tensor:
 class RowMaker:
     """The rows of a rope: Tables in the CPU's memory, and else tensors that no host computes.
 
-    Attributes:
-        source: the rope or frequencies; a rope whose rows do not depend on the length is its frequencies.
-        angles, rounding: as in rotary.Table.
-        pairing: the pairing of the tables.
+    source becomes the rope's frequencies if the rows do not depend on the length.
     """
 
     def __init__(self, source: Rope | Frequencies, angles: Angles, rounding: Rounding) -> None:
