@@ -53,18 +53,6 @@ std::vector<float> floats_of(const Tensor& tensor) {
   return {numbers.begin(), numbers.end()};
 }
 
-// `wanted` if it is not empty, otherwise the first that exists: ../share/rotary/demo next to the program, the
-// installation. Throws FILE.
-std::filesystem::path find_demo_data(const std::filesystem::path& wanted) {
-  if (!wanted.empty()) return wanted;
-  std::error_code ignored;
-  for (const std::filesystem::path& folder : {data_beside("demo"), files::path_of(demo_installed)}) {
-    if (std::filesystem::exists(folder / "config.json", ignored)) return folder.lexically_normal();
-  }
-  fail(Code::FILE, "demo", "the bundled data must lie beside the program or in ", demo_installed,
-       " but is in neither: --data names its folder");
-}
-
 DemoData load_demo_data(const std::filesystem::path& folder) {
   const SafetensorsFile file(folder / "qk.safetensors");
   std::ifstream stream(folder / "high_precision.json");
@@ -235,8 +223,12 @@ void add_demo(Command& command) {
   auto data = std::make_shared<std::filesystem::path>();
   command.option("--data", *data);
   command.runs([data] {
+    const std::filesystem::path folder = find_data(*data, "demo", demo_installed);
+    if (folder.empty())
+      fail(Code::FILE, "demo", "the bundled data must lie beside the program or in ", demo_installed,
+           " but is in neither: --data names its folder");
     try {
-      run(find_demo_data(*data));
+      run(folder);
     } catch (const nlohmann::json::exception& error) {
       fail(Code::JSON, "demo", "high_precision.json: ", error.what());
     }

@@ -1,9 +1,9 @@
 // rotary explore: writes the explorer, a page for a browser (web/), with models in it.
-#include <algorithm>
 #include <filesystem>
 #include <iostream>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -14,6 +14,7 @@
 #include "shared/system.h"
 #include "shared/terminal.h"
 #include "shared/text.h"
+#include "source.h"
 #include "text/io.h"
 #include "text/paths.h"
 #include "values/fail.h"
@@ -29,24 +30,10 @@ struct ExploreOptions {
   std::filesystem::path page, output;
 };
 
-// The page given, else the one beside the program, else the installed one. Throws FILE.
-std::filesystem::path find_page(const std::filesystem::path& given) {
-  if (!given.empty()) return given;
-  std::error_code ignored;
-  for (const std::filesystem::path& page : {data_beside("rotary.html"), files::path_of(page_installed)}) {
-    if (std::filesystem::exists(page, ignored)) return page;
-  }
-  fail(Code::FILE, "explore", "the page must be installed as ", page_installed,
-       " but is not there: scripts/web.sh DIR of a checkout builds it, and --page names it");
-}
-
-// The page's name of a model: the folder of a config.json, else the file without .json.
+// The page's name of a model: without .json, as the page adds it.
 std::string name_of(const std::string& config) {
-  std::filesystem::path named = files::path_of(config);
-  if (named.filename() == "config.json" || named.filename() == "params.json") named = named.parent_path();
-  named = (named / "").lexically_normal().parent_path();  // without a slash at its end
-  if (named.extension() == ".json") named.replace_extension();
-  const std::string name = files::path_text(named.filename());
+  std::string name = short_name(config);
+  if (name.ends_with(".json")) name.resize(name.size() - 5);
   return name.empty() || name == "." ? "config" : name;
 }
 
@@ -54,14 +41,13 @@ std::string name_of(const std::string& config) {
 // it could end the script.
 std::string models_text(const std::vector<std::string>& configs) {
   std::string all;
-  std::vector<std::string> names;
+  std::set<std::string> names;
   for (const std::string& config : configs) {
     const std::string text = config_text_at(config);
     if (text.empty())
       fail(Code::FORMAT, "explore", "CONFIG must be JSON but ", config, " is GGUF: open it in the page itself");
     std::string name = name_of(config);
-    while (std::ranges::count(names, name) > 0) name += "-";
-    names.push_back(name);
+    while (!names.insert(name).second) name += "-";
     all += Json({{"name", name}, {"source", config}, {"text", text}}).dump() + ", ";
   }
   for (std::size_t at = 0; (at = all.find('<', at)) != std::string::npos;) all.replace(at, 1, "\\u003c");
@@ -69,7 +55,10 @@ std::string models_text(const std::vector<std::string>& configs) {
 }
 
 void run(const ExploreOptions& options) {
-  const std::filesystem::path page = find_page(options.page);
+  const std::filesystem::path page = find_data(options.page, "rotary.html", page_installed);
+  if (page.empty())
+    fail(Code::FILE, "explore", "the page must be installed as ", page_installed,
+         " but is not there: scripts/web.sh DIR of a checkout builds it, and --page names it");
   std::string text = files::InputFile("explore", page).text();
   constexpr std::string_view place = "<script type=\"application/json\" id=\"models\">[";
   const std::size_t at = text.find(place);

@@ -196,6 +196,12 @@ std::string describe(const Model& model, const ModelRope& used, const Frequencie
   return text;
 }
 
+std::string short_name(const std::string& config) {
+  std::filesystem::path path = (files::path_of(config) / "").lexically_normal().parent_path();
+  if (path.filename() == "config.json" || path.filename() == "params.json") path = path.parent_path();
+  return files::path_text(path.has_filename() ? path.filename() : path);
+}
+
 std::vector<std::pair<std::string, std::string>> equation_facts(const Rope& rope) {
   std::vector<std::pair<std::string, std::string>> facts;
   if (rope.summed_axes > 0) facts.emplace_back("summed axes", std::to_string(rope.summed_axes));

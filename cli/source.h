@@ -92,6 +92,9 @@ std::vector<std::string> notes_of_use(const Model&, const tools::Subject&);
 Frequencies frequencies_of(const Source&, const Rope&, std::int64_t length);
 // Frequencies for a rotation: also throws ROPE if the model's learned directions have not been read (Mochi).
 Frequencies frequencies_of(const Source&, const Model&, const ModelRope&, std::int64_t length);
+// The name by which several configs are told apart: of a config.json or params.json its folder's, else the file's or
+// folder's own.
+std::string short_name(const std::string& config);
 // "llama3", for an unscaled rope "none"; "all 128 elements", "elements 128-191 of 192".
 std::string scaling_text(std::string_view name);
 std::string scaling_text(const Scaling&);

@@ -89,7 +89,7 @@ apt-config dump | grep -iE '^Acquire::(.*(proxy|cainfo)|Check-|Retries|Force)' \
 environment=(HOME=/root PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin)
 # One folder and one name of the compiler: CMake builds all anew where either changes.
 [ "$what" != readme ] || environment+=(ROTARY_BUILD=/root/rotary/build/test-release CXX=g++)
-for name in http_proxy https_proxy no_proxy HTTP_PROXY HTTPS_PROXY NO_PROXY ROTARY_JOBS; do
+for name in http_proxy https_proxy no_proxy HTTP_PROXY HTTPS_PROXY NO_PROXY ROTARY_JOBS ROTARY_AGAIN; do
   [ -z "${!name:-}" ] || environment+=("$name=${!name}")
 done
 

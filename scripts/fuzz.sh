@@ -48,7 +48,7 @@ pack() {
 passed=0 failed=0
 for name in "${names[@]}"; do
   corpus=$build/corpus/$name body=("$root"/*/tests/fuzz/"$name".cpp)
-  "$build/tests/replay_$name" --write-seeds "$corpus"
+  "$build/tests/replay_$name" "${body[0]%.cpp}.corpus" --write-seeds "$corpus"
   say "== fuzz $name, $seconds s"
   if "$build/tests/fuzz_$name" -max_total_time="$seconds" -timeout=25 -rss_limit_mb=2560 -malloc_limit_mb=1024 \
        -max_len=4096 -dict="$corpus.dict" -artifact_prefix="$findings/$name-" -print_final_stats=1 "$corpus" \

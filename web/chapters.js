@@ -20,7 +20,7 @@ const figures = {
   14: { model: 'deepseek-v3', of: '0', vectors: 'equal', reach: '4096' },
   15: { model: 'llama-3.1-8b', of: '0', vectors: 'equal', distance: '8192', reach: '131072' },
 };
-const figureOf = chapter => ({ ...firstFigure, ...figures[chapter] });
+const figureOf = chapter => ({ ...firstFigure, ...figures[chapter], chapter: String(chapter) });
 
 async function showChapter() {
   const number = Number(state.chapter), place = byId('chapter');
@@ -38,7 +38,7 @@ async function showChapter() {
     element('p', {}, step('Next chapter', number + 1), ' ', pressed('Its figure', () => change(figureOf(number)))));
 }
 function goToChapter(number) {
-  change({ ...figureOf(number), chapter: String(number) });
+  change(figureOf(number));
   byId('chapter').focus();
   byId('chapter').scrollIntoView();
 }
@@ -67,7 +67,6 @@ function inline(text) {
     if (part.startsWith('`')) return element('code', {}, part.slice(1, -1));
     const link = /^\[([^\]]+)\]\(([^)]+)\)$/.exec(part), chapter = link && /^(\d\d)-/.exec(link[2]);
     if (!link || !chapter) return link ? link[1] : part;
-    const number = Number(chapter[1]);
-    return element('a', { href: addressOf({ ...figureOf(number), chapter: String(number) }) }, link[1]);
+    return element('a', { href: addressOf(figureOf(Number(chapter[1]))) }, link[1]);
   });
 }

@@ -1,8 +1,6 @@
 // Panel 5, how exact: the errors of the common ways to compute cos and sin, by the size of the position.
 
-addPanel('exact', showExact);
-
-async function showExact() {
+addPanel('exact', async () => {
   byId('exact-answer').replaceChildren(element('p', { role: 'status' }, 'measuring: some seconds'));
   const { word, files } = await chosenModel(), { words } = await ropeChosen();
   const { rope, decades, ways, advice, sampling } = await askOnce(['accuracy', word, ...words], files);
@@ -22,4 +20,4 @@ async function showExact() {
     element('h3', {}, 'The ways'),
     bullets(ways.map(({ way, meaning }) => [element('strong', {}, way), ': ' + meaning])),
     quiet(sampling)];
-}
+});

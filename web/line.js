@@ -1,15 +1,13 @@
 // Panel 6, the command line: any rotary command, over the built-in models and the files that were opened.
 
-const lineFiles = new Map();  // name: File or Uint8Array, of the files opened here and those that commands have written
+const openFiles = new Map();  // name: File or Uint8Array, of the files that were opened or that commands have written
 const earlier = { lines: [], at: 0 };
 
-panels.set('line', showLine);
-
-function showLine() {
+panels.set('line', () => {
   byId('words').value = state.words;
   for (const link of document.querySelectorAll('[data-words]')) link.href = addressOf({ words: link.dataset.words });
   if (state.words && state.words !== earlier.lines.at(-1)) runLine(state.words);
-}
+});
 
 // The words of a line: at spaces, but for those in quotes.
 function splitWords(line) {
@@ -23,10 +21,10 @@ const runLine = newest(async line => {
   earlier.at = earlier.lines.push(line);
   said.textContent = 'running';
   try {
-    const files = Object.fromEntries([...builtIn.map(({ name, text }) => [name + '.json', text]), ...lineFiles]);
+    const files = Object.fromEntries([...builtIn.map(({ name, text }) => [name + '.json', text]), ...openFiles]);
     if (!state.model.startsWith('file:')) Object.assign(files, (await chosenModel()).files);
     const { status, output, error, files: made } = await run(words, files);
-    for (const [name, data] of Object.entries(made)) lineFiles.set(name, data);
+    keepFiles(Object.entries(made));
     answer.replaceChildren(
       error && element('pre', { class: 'failure', ...focused('standard error') }, error),
       output && element('pre', focused('standard output'), output));
@@ -35,12 +33,13 @@ const runLine = newest(async line => {
     answer.replaceChildren(failure(error));
     said.textContent = '';
   }
-  showLineFiles();
 });
 
-function showLineFiles() {
+// Keeps files, [name, data] of each, for the commands to come, and lists all that are kept.
+function keepFiles(files) {
+  for (const [name, data] of files) openFiles.set(name, data);
   const shown = ([name, data]) => (data instanceof File ? `${name}, opened` : downloadLink(name, data));
-  if (lineFiles.size) byId('line-made').replaceChildren(...[...lineFiles].map(one => element('li', {}, shown(one))));
+  if (openFiles.size) byId('line-made').replaceChildren(...[...openFiles].map(one => element('li', {}, shown(one))));
 }
 
 byId('line-form').onsubmit = () => {
@@ -55,8 +54,5 @@ byId('words').onkeydown = event => {
   event.target.value = earlier.lines[earlier.at];
   event.preventDefault();
 };
-function addLineFiles(files) {
-  for (const file of files) lineFiles.set(file.name, file);
-  showLineFiles();
-}
-byId('line-files').onchange = event => addLineFiles(event.target.files);
+const keepOpened = files => keepFiles(files.map(file => [file.name, file]));
+byId('line-files').onchange = event => keepOpened([...event.target.files]);

@@ -1,11 +1,9 @@
 // Panel 3, a longer context: the plans of `rotary extend`.
 
-addPanel('longer', showLonger);
-
 const methodName = name => (name === 'default' ? 'none' : name);
 let longerTrained;  // the trained length, where the slider begins
 
-async function showLonger() {
+addPanel('longer', async () => {
   const { word, files } = await chosenModel(), { rope, words: named } = await ropeChosen();
   const known = rope?.trained_length || rope?.context || 32768;  // a guess where the file states no length
   const context = state.context || 4 * known, words = ['extend', word, ...named, '--length', context];
@@ -18,7 +16,7 @@ async function showLonger() {
     await ask([...words, '--scaling', method, ...factor, '--output', 'out'], files);
   showLongerControls(plan, Number(context), method, chosen);
   return longerParts(plan, chosen, new TextDecoder().decode(made['out/config.json']));
-}
+});
 
 function showLongerControls(plan, context, method, chosen) {
   const factor = whole(chosen.factor);

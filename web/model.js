@@ -2,9 +2,7 @@
 
 const effectKinds = { kept: 0, blended: 1, stretched: 2, shortened: 2, still: 2 };
 
-addPanel('model', showModel);
-
-async function showModel() {
+addPanel('model', async () => {
   try {
     const model = await modelOf(state.model);
     showText(model);
@@ -12,7 +10,7 @@ async function showModel() {
   } catch (error) {
     return [failure(error), ...lineOfError(error)];
   }
-}
+});
 
 // The program's reading of one or two models, as elements.
 async function readParts(models) {
@@ -109,9 +107,8 @@ function pairsPicture(names, ropes, number) {
 
 function notes(one, name) {
   if (one.noted.length === 0) return [];
-  const of = part => (part ? element('code', {}, part + ' ') : '');
   return [element('h3', {}, name ? `Notes on ${name}` : 'Notes'),
-          bullets(one.noted.map(note => [of(note.part), note.text]))];
+          bullets(one.noted.map(({ part, text }) => [part && element('code', {}, part + ' '), text]))];
 }
 
 // ---- the text ----
@@ -119,8 +116,6 @@ function notes(one, name) {
 function showText({ text, name, source }) {
   const field = byId('config');
   byId('text-place').hidden = text === null;
-  byId('no-text').hidden = text !== null;
-  byId('no-text').textContent = `${name} is read from its header; it stays where it is.`;
   if (document.activeElement !== field && text !== null) field.value = text;
   byId('text-label').textContent = `${name} (${source})`;
   field.removeAttribute('aria-invalid');

@@ -3,13 +3,9 @@
 //                               "file:" and the name of a file that is only here; beside may be ""
 
 const builtIn = JSON.parse(byId('models').textContent);  // [{name, source, text}], from web/join.py
-const chosenFiles = new Map();                             // name: File
-
 const packLimit = 20000;  // characters of a config that an address carries
 
-async function through(bytes, stream) {
-  return new Uint8Array(await new Response(new Blob([bytes]).stream().pipeThrough(stream)).arrayBuffer());
-}
+const through = (bytes, stream) => new Response(new Blob([bytes]).stream().pipeThrough(stream)).bytes();
 const base64 = { alphabet: 'base64url', omitPadding: true };
 // "=NAME/TEXT", the text deflated and in base64 with - and _.
 async function pack(name, text) {
@@ -29,13 +25,13 @@ const ownName = value => value.replace(/^=|\/.*|^file:/g, '');
 
 // {name, data, text, source} of a value of state.model; text is null of a file that is no text (a GGUF).
 async function modelOf(value) {
-  const name = ownName(value), file = chosenFiles.get(name), model = builtIn.find(one => one.name === value);
+  const name = ownName(value), file = openFiles.get(name), model = builtIn.find(one => one.name === value);
   const given = text => ({ data: text, text });
   if (value.startsWith('=')) return { name, source: 'your text', ...given(await unpack(value)) };
   if (model) return { name: name + '.json', source: model.source, ...given(model.text) };
   if (!value.startsWith('file:')) throw new Error(`no model named ${value} is built in`);
   if (!file) throw new Error(`${name} was opened in another window: open it again`);
-  return { name, source: 'your file', data: file, text: null };
+  return { name, source: 'your file, read from its header', data: file, text: null };
 }
 
 // The word and the files of a command about state.model.
@@ -49,7 +45,7 @@ async function takeFile(key, file) {
   const isText = file.size < 1 << 20 && !file.name.endsWith('.gguf');
   const packed = isText ? await pack(file.name.replaceAll('/', '_'), await file.text()) : '';
   if (isText && packed.length <= packLimit) return chooseModel(key, packed);
-  chosenFiles.set(file.name, file);
+  keepFiles([[file.name, file]]);
   chooseModel(key, 'file:' + file.name);
 }
 // A chosen model is also the rope that turns; a vector that was typed for another rope does not fit it.
@@ -58,11 +54,9 @@ function chooseModel(key, value) {
   change({ [key]: value, ...(key === 'model' ? { ...turning, rope: '' } : {}) });
 }
 
-function wireModelSelects() {
-  for (const key of ['model', 'beside']) {
-    byId(key + '-select').onchange = event => chooseModel(key, event.target.value);
-    byId(key + '-file').onchange = event => event.target.files[0] && takeFile(key, event.target.files[0]);
-  }
+for (const key of ['model', 'beside']) {
+  byId(key + '-select').onchange = event => chooseModel(key, event.target.value);
+  byId(key + '-file').onchange = event => event.target.files[0] && takeFile(key, event.target.files[0]);
 }
 function showModelSelects() {
   byId('beside-bar').hidden = state.panel !== 'model';

@@ -2,7 +2,7 @@
 
 // The WebAssembly module inside the page. Each character of the text holds seven bits of the gzip file (web/join.py).
 function compileProgram() {
-  const text = document.getElementById('program').textContent;
+  const text = byId('program').textContent;
   const packed = new Uint8Array(Math.floor(text.length * 7 / 8));
   let held = 0, bits = 0, done = 0;
   for (let i = 0; i < text.length; ++i) {
@@ -14,18 +14,15 @@ function compileProgram() {
   return WebAssembly.compileStreaming(new Response(plain, { headers: { 'Content-Type': 'application/wasm' } }));
 }
 const compiled = compileProgram();
-const workerAddress = URL.createObjectURL(
-  new Blob([document.getElementById('worker').textContent], { type: 'text/javascript' }));
+const workerAddress = URL.createObjectURL(new Blob([byId('worker').textContent], { type: 'text/javascript' }));
 
 // A worker with an instance of the program, which answers one question after the other.
 function startInstance() {
   const worker = new Worker(workerAddress), { promise: ended, reject: end } = Promise.withResolvers();
-  compiled.then(module => worker.postMessage({ module }));
   ended.catch(() => worker.terminate());
   const run = async (words, files, told) => {
-    await compiled;  // the module is sent first
     const { port1, port2 } = new MessageChannel();
-    worker.postMessage({ words, files, port: port2 }, [port2]);
+    worker.postMessage({ module: await compiled, words, files, port: port2 }, [port2]);
     const answered = new Promise((resolve, reject) => {
       port1.onmessage = ({ data: { text, broken, answer } }) =>
         (text ? told(text) : broken ? reject(new Error(broken)) : resolve(answer));
@@ -73,12 +70,9 @@ async function ask(words, files, options) {
 function askOnce(words, files) {
   const contents = Object.values(files).map(data => (data instanceof File ? [data.size, data.lastModified] : data));
   const key = JSON.stringify([words, contents]);
-  if (!answers.has(key)) {
-    const answer = ask(words, files);
-    answers.set(key, answer);
-    answer.catch(() => answers.delete(key));
-    if (answers.size > 30) answers.delete(answers.keys().next().value);
-  }
+  if (!answers.has(key)) answers.set(key, ask(words, files));
+  if (answers.size > 30) answers.delete(answers.keys().next().value);
+  answers.get(key).catch(() => answers.delete(key));
   return answers.get(key);
 }
 const answers = new Map();

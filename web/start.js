@@ -2,22 +2,14 @@
 
 Object.assign(defaults, { model: builtIn[0].name, beside: '', rope: '', words: '', chapter: '1', ...firstFigure });
 
-wireModelSelects();
-document.addEventListener('submit', event => event.preventDefault());
+for (const name of ['submit', 'dragover', 'drop']) document.addEventListener(name, event => event.preventDefault());
 document.addEventListener('change', ({ target }) => {
   if (target.dataset.state) change({ [target.dataset.state]: target.value.trim() });
 });
-window.onhashchange = () => {
-  readAddress();
-  showPanel();
-};
-
-document.addEventListener('dragover', event => event.preventDefault());
-document.addEventListener('drop', event => {
-  event.preventDefault();
-  const files = [...event.dataTransfer.files];
+document.addEventListener('drop', ({ dataTransfer }) => {
+  const files = [...dataTransfer.files];
   const tensors = files.filter(file => /\.(safetensors|npy)$/.test(file.name));
-  if (state.panel === 'line') addLineFiles(files);
+  if (state.panel === 'line') keepOpened(files);
   else if (tensors.length > 0) takeTensors(tensors);
   else files.slice(0, 2).forEach((file, i) => takeFile(['model', 'beside'][i], file));
 });
@@ -28,5 +20,5 @@ window.onresize = () => {
   shownWidth = innerWidth;
 };
 
-readAddress();
-showPanel();
+window.onhashchange = showAddress;
+showAddress();

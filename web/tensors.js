@@ -26,10 +26,9 @@ const decoders = {
   BF16: data => new Float32Array(Uint32Array.from(new Uint16Array(data), half => half << 16).buffer),
 };
 
-// An .npy of float32.
+// An .npy of float32, of two dimensions or more.
 function npyOf(values, shape) {
-  const dimensions = shape.length === 1 ? `${shape[0]},` : shape.join(', ');
-  const text = `{'descr': '<f4', 'fortran_order': False, 'shape': (${dimensions}), }`;
+  const text = `{'descr': '<f4', 'fortran_order': False, 'shape': (${shape.join(', ')}), }`;
   const header = text.padEnd(Math.ceil((10 + text.length + 1) / 64) * 64 - 11) + '\n';
   const file = new Uint8Array(10 + header.length + 4 * values.length);
   file.set([0x93, 0x4e, 0x55, 0x4d, 0x50, 0x59, 1, 0, header.length & 255, header.length >> 8]);

@@ -1,13 +1,11 @@
 // Panel 2, it turns: hands, one pair three ways, the score by distance. Every cos, sin and rotated number is the
 // program's (`table`, `apply`); here are only dot products of its vectors.
 
-addPanel('turns', showTurns);
-
 // The words of `apply` on its files, and the word with which a rope of images takes one position.
 const ofTensors = ['--layout', 'thd', '--input', 'x.npy', '--output', 'y.npy'];
 const allAxes = '--same-position-on-every-axis';
 
-async function showTurns() {
+addPanel('turns', async () => {
   for (const key of sliders) showSlider(key, stepOfPosition(Number(state[key])), state[key]);
   for (const one of mistakes) one.checked = state.wrong.split(',').includes(one.value);
   byId('typed-vectors').hidden = state.vectors !== 'typed';
@@ -16,9 +14,9 @@ async function showTurns() {
   await showChapter();
   const rope = await ropeShown(), key = Number(state.key), query = key + Number(state.distance);
   await showHands(rope, key, query);
-  await (pictures[state.picture] ?? showDistances)(rope, key, query);
+  await ({ table: showTable, patches: showPatches }[state.picture] ?? showDistances)(rope, key, query);
   return [];  // the answer has only what went wrong
-}
+});
 
 // The rope that is shown, as `inspect` has it, with the words and files that name it in other commands; `shape` is what
 // a plain rope needs beside its base where no tensor has it.
@@ -228,8 +226,6 @@ async function showTable(rope, key, query) {
     quiet('A cosine is blue above 0, orange below. The positions begin at the key; the lines are at the query and at ' +
       'the chosen pair.'));
 }
-
-const pictures = { distance: showDistances, table: showTable, patches: showPatches };
 
 // ---- controls ----
 

@@ -10,8 +10,7 @@ function element(tag, attributes = {}, ...children) {
   const node = document.createElementNS(space, tag);
   for (const [name, value] of Object.entries(attributes)) {
     if (name.startsWith('on')) node.addEventListener(name.slice(2), value);
-    else if (value === true) node.setAttribute(name, '');
-    else if (value !== false && value !== null && value !== undefined) node.setAttribute(name, value);
+    else if (![false, null, undefined].includes(value)) node.setAttribute(name, value === true ? '' : value);
   }
   node.append(...children.filter(child => child !== null && child !== undefined));
   return node;
@@ -96,11 +95,12 @@ function newest(work) {
 const state = {};  // each value is a string
 const defaults = {};
 
-function readAddress() {
+function showAddress() {
   const [panel, query] = location.hash.slice(1).split('?');
   for (const key of Object.keys(state)) delete state[key];
   Object.assign(state, defaults, Object.fromEntries(new URLSearchParams(query ?? '')));
   state.panel = panels.has(panel) ? panel : 'model';
+  showPanel();
 }
 function addressOf(changes) {
   const kept = Object.entries({ ...state, ...changes }).filter(([key, value]) => value !== (defaults[key] ?? ''));
@@ -146,19 +146,16 @@ function addPanel(name, parts) {
 
 let timesShown = 0;
 async function showPanel() {
-  const number = ++timesShown, section = byId('panel-' + state.panel);
+  const number = ++timesShown, [main] = document.getElementsByTagName('main');
   showFields(state);
   showModelSelects();
-  for (const one of document.querySelectorAll('main > section')) {
-    one.hidden = one !== section;
-    one.removeAttribute('aria-busy');
-  }
+  for (const section of main.children) section.hidden = section.id !== 'panel-' + state.panel;
   for (const link of document.querySelectorAll('nav a')) {
     const { panel } = link.dataset;
     link.href = addressOf({ panel });
     link.setAttribute('aria-current', panel === state.panel ? 'page' : 'false');
   }
-  section.setAttribute('aria-busy', 'true');
+  main.setAttribute('aria-busy', 'true');
   await panels.get(state.panel)();
-  if (number === timesShown) section.removeAttribute('aria-busy');
+  if (number === timesShown) main.removeAttribute('aria-busy');
 }

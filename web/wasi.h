@@ -2,21 +2,17 @@
 // is one thread and no signal.
 #pragma once
 
-#ifdef __cplusplus
 #include <signal.h>
 
 #include <mutex>
 
-#if !_LIBCPP_HAS_THREADS
 namespace std {
 struct mutex {
   void lock() {}
   void unlock() {}
-  bool try_lock() { return true; }
 };
 using recursive_mutex = mutex;
 }  // namespace std
-#endif
 
 struct sigaction {
   void (*sa_handler)(int);
@@ -28,4 +24,3 @@ struct winsize {  // which ioctl never fills
   unsigned short ws_col;
 };
 constexpr int TIOCGWINSZ = 0;
-#endif

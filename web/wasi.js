@@ -8,7 +8,6 @@ function makeWasi(files, told) {
   const BADF = 8, EXIST = 20, INVAL = 28, NOENT = 44, NOSYS = 52;  // errno of WASI
   const FOLDER = 3, REGULAR = 4, CHARACTERS = 2;  // filetype of WASI
   const CREATE = 1, EXCLUSIVE = 4;  // oflags of path_open
-  const reader = typeof FileReaderSync === 'undefined' ? null : new FileReaderSync();
   const encoder = new TextEncoder(), decoder = new TextDecoder();
   const root = 3;
   // The open files by descriptor: a folder {name}, a file that is read {name, at}, one that is written from its
@@ -34,7 +33,8 @@ function makeWasi(files, told) {
     }
     return steps.join('/');
   }
-  const namesBelow = folder => [...files.keys()].filter(name => name.startsWith(folder + '/'));
+  const startOf = folder => folder && folder + '/';  // how the names in a folder begin
+  const namesBelow = folder => [...files.keys()].filter(name => name.startsWith(startOf(folder)));
   // The kind of a name, {name, type, size}; null if neither a file nor a folder has it.
   function kindOf(name) {
     if (files.has(name)) return { name, type: REGULAR, size: files.get(name).size ?? files.get(name).length };
@@ -55,9 +55,8 @@ function makeWasi(files, told) {
     const data = files.get(name);
     let done = 0;
     for (const place of vectors(at, count)) {
-      const first = from + done, last = first + place.length;
-      const got = data instanceof Uint8Array ? data.subarray(first, last)
-                                             : new Uint8Array(reader.readAsArrayBuffer(data.slice(first, last)));
+      const part = data.slice(from + done, from + done + place.length);
+      const got = part instanceof Uint8Array ? part : new Uint8Array(new FileReaderSync().readAsArrayBuffer(part));
       place.set(got);
       done += got.length;
     }
@@ -75,12 +74,6 @@ function makeWasi(files, told) {
     return all;
   }
 
-  function namesIn(folder) {
-    const start = folder === '' ? '' : folder + '/', inside = [...files.keys()].filter(name => name.startsWith(start));
-    const names = new Set(inside.map(name => name.slice(start.length).split('/')[0]).filter(name => name !== ''));
-    return [...names].map(name => ({ name, type: files.has(start + name) ? REGULAR : FOLDER }));
-  }
-
   const calls = {
     environ_sizes_get: (count, size) => put32(count, 0) + put32(size, 0),
     environ_get: () => 0,
@@ -94,10 +87,8 @@ function makeWasi(files, told) {
       if (!kind) return BADF;
       bytes(at, 24).fill(0);
       view().setUint8(at, kind.type);
-      put64(at + 8, fd === 2 ? 0 : 0x1fffffffn);  // a terminal is what cannot seek
-      return put64(at + 16, 0x1fffffffn);
+      return put64(at + 8, fd === 2 ? 0 : 0x1fffffffn);  // a terminal is what cannot seek
     },
-    fd_fdstat_set_flags: () => 0,
     fd_sync: () => 0,
     fd_filestat_get: (fd, at) => putStatus(at, kindAt(fd), BADF),
     path_filestat_get: (fd, flags, path, size, at) => putStatus(at, kindOf(nameAt(fd, path, size)), NOENT),
@@ -111,11 +102,14 @@ function makeWasi(files, told) {
     path_create_directory: (fd, path, size) => (files.set(nameAt(fd, path, size) + '/', new Uint8Array()), 0),
     fd_readdir(fd, at, size, cookie, used) {
       if (!open[fd]) return BADF;
-      const entries = namesIn(open[fd].name).slice(Number(cookie)).map(({ name, type }, i) => {
+      const start = startOf(open[fd].name);
+      const names = new Set(namesBelow(open[fd].name).map(name => name.slice(start.length).split('/')[0]));
+      names.delete('');  // the folder itself
+      const entries = [...names].slice(Number(cookie)).map((name, i) => {
         const text = encoder.encode(name), entry = new Uint8Array(24 + text.length), head = new DataView(entry.buffer);
         head.setBigUint64(0, cookie + BigInt(i + 1), true);
         head.setUint32(16, text.length, true);
-        head.setUint8(20, type);
+        head.setUint8(20, kindOf(start + name).type);
         entry.set(text, 24);
         return entry;
       });
@@ -144,7 +138,6 @@ function makeWasi(files, told) {
       if (fd < root || !open[fd]) return BADF;
       if (open[fd].written) files.set(open[fd].name, joined(open[fd].written));
       open[fd] = null;
-      while (open.length > root + 1 && !open.at(-1)) open.pop();
       return 0;
     },
     path_rename(fd, path, size, toFd, to, length) {

@@ -1,6 +1,6 @@
-// The program in a worker. It is sent {module} first, then questions {words, files, port}, and answers each at its port
-// with {text} while it works, then {answer}, or {broken} where the program has stopped. An answer is {status, output,
-// error, files, memory}; files has what the command has written, as Uint8Array.
+// The program in a worker. It is sent questions {module, words, files, port}, and answers each at its port with {text}
+// while it works, then {answer}, or {broken} where the program has stopped. An answer is {status, output, error, files,
+// memory}; files has what the command has written, as Uint8Array.
 let ready, port;
 
 async function start(module) {
@@ -24,10 +24,7 @@ function run({ files, wasi, exports }, words, given) {
 }
 
 onmessage = async ({ data }) => {
-  if (data.module) {
-    ready = start(data.module);
-    return;
-  }
+  ready ??= start(data.module);
   try {
     const instance = await ready;
     port = data.port;

@@ -7,7 +7,6 @@
 #include "shared/terminal.h"
 #include "shared/text.h"
 #include "shown.h"
-#include "text/paths.h"
 
 namespace rotary::cli {
 
@@ -93,9 +92,7 @@ void print_side_by_side(const std::vector<Inspected>& all) {
   const std::size_t each = std::max(room / all.size(), narrowest + column_gap) - column_gap;
   Row named{"", {}}, type{"model_type", {}}, ropes{"ropes", {}};
   for (const Inspected& inspected : all) {
-    std::filesystem::path path = files::path_of(inspected.config);
-    if (!path.has_filename() || path.filename() == "config.json") path = path.parent_path();
-    const std::string name = in_locale(printable(files::path_text(path.has_filename() ? path.filename() : path)));
+    const std::string name = in_locale(printable(short_name(inspected.config)));
     named.values.push_back(name.size() <= each ? name : "..." + name.substr(name.size() - each + 3));
     type.values.push_back(inspected.model.model_type.empty() ? "not stated"
                                                              : in_locale(printable(inspected.model.model_type)));

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "text/descriptors.h"
+#include "text/paths.h"
 
 namespace rotary::cli {
 
@@ -35,6 +36,16 @@ std::filesystem::path program_path();
 // The place of an installed file or folder of data beside the program.
 inline std::filesystem::path data_beside(const char* name) {
   return program_path().parent_path() / "../share/rotary" / name;
+}
+// `given` if it is not empty, otherwise the data beside the program or those at `installed`; empty where there are
+// none.
+inline std::filesystem::path find_data(const std::filesystem::path& given, const char* name, const char* installed) {
+  if (!given.empty()) return given;
+  std::error_code ignored;
+  for (const std::filesystem::path& path : {data_beside(name), files::path_of(installed)}) {
+    if (std::filesystem::exists(path, ignored)) return path.lexically_normal();
+  }
+  return {};
 }
 
 }  // namespace rotary::cli

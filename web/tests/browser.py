@@ -42,7 +42,7 @@ class Page:
     def settle(self, seconds=120):
         """Waits until no panel is busy."""
         time.sleep(0.02)  # a change of the address arrives as an event
-        self.wait("return !document.querySelector('main > section[aria-busy]')", seconds)
+        self.wait("return !document.querySelector('main[aria-busy]')", seconds)
 
     def wait(self, condition, seconds=120):
         """Waits until a JavaScript condition holds."""

@@ -358,7 +358,7 @@ def test_gguf_is_read_from_its_header(page):
     page.driver.find_element("id", "model-file").send_keys(str(gguf))
     page.settle()
     assert page.text("#model-answer .failure") is None and "rope" in page.text("#model-answer").lower()
-    assert "header" in page.text("#no-text")
+    assert "header" in page.text("#text-label")
 
 
 def test_dropped_files(page):

@@ -1,7 +1,8 @@
 // Runs a fuzz body without libFuzzer:
-//   replay ROUNDS [SEED]         the seeds and the corpus, then ROUNDS random mutations of the seeds
-//   replay --file FILE...        these inputs, as libFuzzer saved them
-//   replay --write-seeds FOLDER  the seeds, the corpus and the words, for libFuzzer
+//   replay CORPUS ROUNDS [SEED]         the seeds and the corpus, then ROUNDS random mutations of the seeds
+//   replay CORPUS --write-seeds FOLDER  the seeds, the corpus and the words, for libFuzzer
+//   replay --file FILE...               these inputs, as libFuzzer saved them
+// CORPUS: a file with an input in hex on each line, as run() prints one (scripts/fuzz.sh); it may be absent.
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
@@ -16,10 +17,10 @@ namespace {
 
 using namespace rotary;
 
-// The seeds, and the committed corpus (scripts/fuzz.sh): a line is an input in hex, as run() prints one.
-std::vector<std::string> inputs() {
+// The seeds and the corpus.
+std::vector<std::string> inputs(const std::string& corpus_path) {
   std::vector<std::string> all = fuzz::seeds();
-  std::ifstream corpus(ROTARY_FUZZ_CORPUS);
+  std::ifstream corpus(corpus_path);
   for (std::string line; std::getline(corpus, line);) {
     std::string& input = all.emplace_back();
     for (std::size_t i = 0; i < line.size(); i += 2)
@@ -94,10 +95,10 @@ bool run(const std::string& input, const std::string& what) {
   }
 }
 
-int write_seeds(const std::filesystem::path& folder) {
+int write_seeds(const std::string& corpus, const std::filesystem::path& folder) {
   std::filesystem::create_directories(folder);
   int i = 0;
-  for (const std::string& seed : inputs()) {
+  for (const std::string& seed : inputs(corpus)) {
     std::ofstream(folder / ("seed" + std::to_string(i++)), std::ios::binary) << seed;
   }
   std::ofstream dictionary(folder.string() + ".dict");
@@ -126,11 +127,12 @@ int replay_files(const std::vector<std::string>& paths) {
 
 int main(int count, char** arguments) {
   const std::vector<std::string> words(arguments + 1, arguments + count);
-  if (words.size() == 2 && words[0] == "--write-seeds") return write_seeds(words[1]);
   if (words.size() >= 2 && words[0] == "--file") return replay_files({words.begin() + 1, words.end()});
-  const long rounds = words.empty() ? 1000 : std::strtol(words[0].c_str(), nullptr, 10);
-  const std::uint64_t seed = words.size() < 2 ? 1 : std::strtoull(words[1].c_str(), nullptr, 10);
-  for (const std::string& input : inputs()) {
+  fuzz::require(words.size() >= 2, "replay needs a corpus and a number of rounds");
+  if (words[1] == "--write-seeds") return write_seeds(words[0], words.at(2));
+  const long rounds = std::strtol(words[1].c_str(), nullptr, 10);
+  const std::uint64_t seed = words.size() < 3 ? 1 : std::strtoull(words[2].c_str(), nullptr, 10);
+  for (const std::string& input : inputs(words[0])) {
     if (!run(input, "a seed")) return 1;
   }
   Mutator mutator(seed);
