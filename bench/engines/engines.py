@@ -36,6 +36,7 @@ KERAS = tuple("absl-py namex h5py optree ml_dtypes rich packaging regex tokenize
 
 LMDEPLOY = tuple("""transformers==5.19.0 numpy cloudpickle einops fastapi fire openai partial-json-parser pillow protobuf
     pybase64 pydantic pyzmq safetensors sentencepiece shortuuid tiktoken uvicorn aiohttp psutil prometheus_client rich
+    yapf addict termcolor
     """.split())
 
 ENGINES = (
@@ -55,7 +56,7 @@ ENGINES = (
     Engine("litgpt", "0.5.13", "litgpt_.py", ("litgpt==0.5.13", "lightning==2.6.6", "pytorch-lightning", "torchmetrics"),
            ("lightning-utilities", "jsonargparse[signatures]", "psutil", "pyyaml", "safetensors", "tokenizers", "tqdm",
             "huggingface-hub", "requests")),
-    Engine("torchtune", "0.6.1", "torchtune_.py", ("torchtune==0.6.1", "torchao==0.18.0", "torchvision==0.29.0"),
+    Engine("torchtune", "0.6.1", "torchtune_.py", ("torchtune==0.6.1", "torchao==0.16.0", "torchvision==0.29.0"),
            ("torchdata==0.11.0", "datasets", "kagglehub", "sentencepiece", "tiktoken", "blobfile", "omegaconf", "psutil",
             "pillow", "tokenizers", "safetensors", "tqdm")),
 )
