@@ -75,7 +75,8 @@ def answer(rotate, folder, case, q, takes):
             raise NotThere("positions of several axes, or another file than config.json")
         out = np.asarray(rotate(folder, case, q.copy(), positions), np.float32)
         if out.shape[1] < q.shape[1]:
-            out = np.concatenate([q[:, :q.shape[1] - out.shape[1]], out], 1)
+            begin = np.where(np.isnan(out).all(1, keepdims=True), np.nan, q[:, :q.shape[1] - out.shape[1]])
+            out = np.concatenate([begin, out], 1, dtype=np.float32)
         return ("rotated", "", out) if out.shape == q.shape else ("crashed", f"a result of shape {out.shape}", None)
     except NotThere as error:
         return "not there", str(error), None
@@ -93,7 +94,7 @@ def answer(rotate, folder, case, q, takes):
 
 
 def in_child(function, *arguments):
-    """What the function gives in a process of its own, which an engine may end."""
+    """Calls the function in a process of its own, which an engine may end."""
     ours, theirs = multiprocessing.Pipe(duplex=False)
     child = multiprocessing.get_context("fork").Process(target=lambda: theirs.send(function(*arguments)))
     child.start()
