@@ -16,25 +16,19 @@ from rows import COPIED  # noqa: E402
 
 def different(ours, theirs, above=""):
     """The paths of our keys whose values are others there."""
-    for key, a in ours.items():
-        b = theirs.get(key, ...)
-        if isinstance(a, dict) and isinstance(b, dict):
-            yield from different(a, b, f"{above}{key}.")
-        elif a != b:
+    for key, value in ours.items():
+        if isinstance(value, dict) and isinstance(theirs.get(key), dict):
+            yield from different(value, theirs[key], f"{above}{key}.")
+        elif theirs.get(key, ...) != value:
             yield above + key
 
 
-def main():
-    wrong = []
-    for name, (source, _) in MODELS.items():
-        copy = pathlib.Path(sys.argv[1]) / f"{source.split()[0].strip(':,;').replace('/', '--')}_config.json"
-        ours = HERE / "configs" / f"{name}.json"
-        if copy.exists() and ours.exists():
-            found = list(different(json.loads(ours.read_text()), json.loads(copy.read_text())))
-            print(f"{name}: {', '.join(found) if found else 'every key as there'}")
-            wrong += [name] if found and name in COPIED else []
-    sys.exit(f"not the same: {', '.join(wrong)}" if wrong else 0)
-
-
-if __name__ == "__main__":
-    main()
+wrong = []
+for name, (source, _) in MODELS.items():
+    copy = pathlib.Path(sys.argv[1]) / f"{source.split()[0].strip(':,;').replace('/', '--')}_config.json"
+    ours = HERE / "configs" / f"{name}.json"
+    if copy.exists() and ours.exists():
+        found = list(different(json.loads(ours.read_text()), json.loads(copy.read_text())))
+        print(f"{name}: {', '.join(found) if found else 'every key as there'}")
+        wrong += [name] if found and name in COPIED else []
+sys.exit(f"other values: {', '.join(wrong)}" if wrong else 0)

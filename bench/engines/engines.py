@@ -28,15 +28,15 @@ VLLM_ALONE = tuple("""compressed-tensors==0.17.0 depyf==0.20.0 astor dill loguru
     apache-tvm-ffi==0.1.11 torchvision==0.29.0""".split())
 SGLANG = tuple("""transformers==5.19.0 regex psutil sentencepiece aiohttp fastapi uvicorn uvloop msgspec pyzmq orjson
     pybase64 partial_json_parser prometheus-client einops setproctitle tiktoken interegular zstandard xxhash IPython
-    easydict python-multipart gguf nvidia-ml-py openai numpy scipy modelscope datasets soundfile dill blobfile
+    easydict python-multipart gguf nvidia-ml-py openai numpy scipy modelscope datasets soundfile dill blobfile pillow
     """.split())
 SGLANG_ALONE = tuple("""sglang==0.5.23 compressed-tensors==0.18.0 loguru frozendict xgrammar==0.2.7 torchvision==0.29.0
     apache-tvm-ffi==0.1.11 llguidance openai-harmony outlines==0.1.11 timm torchao==0.18.0""".split())
 KERAS = tuple("absl-py namex h5py optree ml_dtypes rich packaging regex tokenizers safetensors sentencepiece".split())
 
-LMDEPLOY = tuple("""transformers==5.19.0 numpy cloudpickle einops fastapi fire openai partial-json-parser pillow protobuf
-    pybase64 pydantic pyzmq safetensors sentencepiece shortuuid tiktoken uvicorn aiohttp psutil prometheus_client rich
-    """.split())
+LMDEPLOY = tuple("""transformers==5.19.0 numpy cloudpickle einops fastapi fire openai partial-json-parser pillow
+    protobuf pybase64 pydantic pyzmq safetensors sentencepiece shortuuid tiktoken uvicorn aiohttp psutil
+    prometheus_client rich yapf addict termcolor""".split())
 
 ENGINES = (
     *map(transformers, ("4.36.2", "4.44.2", "4.51.3", "4.57.6", "5.0.0", "5.24.0")),
@@ -52,10 +52,11 @@ ENGINES = (
     Engine("onnxruntime-genai", "0.18.0", "ort_genai_.py", ("onnxruntime-genai==0.18.0", "onnxruntime==1.32.0",
                                                             "onnx==1.23.2", "onnx-ir==1.1.0"),
            ("transformers==5.24.0", "flatbuffers", "protobuf", "ml_dtypes", "numpy", "tqdm")),
-    Engine("litgpt", "0.5.13", "litgpt_.py", ("litgpt==0.5.13", "lightning==2.6.6", "pytorch-lightning", "torchmetrics"),
-           ("lightning-utilities", "jsonargparse[signatures]", "psutil", "pyyaml", "safetensors", "tokenizers", "tqdm",
-            "huggingface-hub", "requests")),
-    Engine("torchtune", "0.6.1", "torchtune_.py", ("torchtune==0.6.1", "torchao==0.18.0", "torchvision==0.29.0"),
-           ("torchdata==0.11.0", "datasets", "kagglehub", "sentencepiece", "tiktoken", "blobfile", "omegaconf", "psutil",
-            "pillow", "tokenizers", "safetensors", "tqdm")),
+    Engine("litgpt", "0.5.13", "litgpt_.py",
+           ("litgpt==0.5.13", "lightning==2.6.6", "pytorch-lightning", "torchmetrics"),
+           tuple("""lightning-utilities jsonargparse[signatures] psutil pyyaml safetensors tokenizers tqdm requests
+                    huggingface-hub""".split())),
+    Engine("torchtune", "0.6.1", "torchtune_.py", ("torchtune==0.6.1", "torchao==0.16.0", "torchvision==0.29.0"),
+           tuple("""torchdata==0.11.0 datasets kagglehub sentencepiece tiktoken blobfile omegaconf psutil pillow
+                    tokenizers safetensors tqdm""".split())),
 )

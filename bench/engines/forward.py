@@ -13,7 +13,7 @@ class Done(Exception):
 
 
 class Forward:
-    """What is asked (layer, length of the sequence, q) and what was seen on the way."""
+    """The question (layer, length of the sequence, q) and the things seen on the way."""
 
     def __init__(self, layer, length, q):
         self.layer, self.length, self.q = layer, length, torch.tensor(q)

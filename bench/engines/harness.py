@@ -6,7 +6,9 @@ float32 of q's shape, in which a row of NaN stands for a position that the engin
 each head alone, where the engine hands its rope no more (MLA).
 """
 import json
+import multiprocessing
 import pathlib
+import re
 import shutil
 import sys
 import tempfile
@@ -14,6 +16,10 @@ import traceback
 
 import numpy as np
 from values import read_values
+
+
+SMALL = {"vocab_size": 64, "intermediate_size": 32, "moe_intermediate_size": 32, "num_nextn_predict_layers": 0,
+         "pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 2}  # turn nothing
 
 
 class NotThere(Exception):
@@ -32,6 +38,20 @@ def hub_name(case):
     return name
 
 
+def make_small(folder, layer):
+    """Writes the config with layers up to this one and small sizes of what turns nothing, for an engine that makes the
+    whole model in memory; gives its text."""
+    path = pathlib.Path(folder) / "config.json"
+    config = json.loads(path.read_text())
+    for part in (config, config.get("text_config", {})):
+        fixed = part.get("model_type") == "phi" and {"intermediate_size"} or ()  # llama.cpp takes phi-2's as it is
+        part |= {key: value for key, value in SMALL.items() if key in part and key not in fixed}
+        part |= {"layer_types": part["layer_types"][:layer + 1]} if part.get("layer_types") else {}
+        part |= {"num_hidden_layers": layer + 1} if "num_hidden_layers" in part else {}
+    path.write_text(json.dumps(config))
+    return path.read_text()
+
+
 def last_line(error):
     """The last line that the exception passed: its place and its text."""
     frames = traceback.extract_tb(error.__traceback__)
@@ -44,7 +64,7 @@ def is_about_rope(error):
     need keys, kernels or packages that are not here."""
     frames = [f for f in traceback.extract_tb(error.__traceback__) if "site-packages/" in f.filename]
     said = [str(error), *(f"{f.filename.split('site-packages/')[-1]} {f.name} {f.line}" for f in frames)]
-    return any(word in text for text in said for word in ("rope", "rotary"))
+    return any(re.search("rotary|rope(?!rt)", text) for text in said)  # a property is none
 
 
 def answer(rotate, folder, case, q, takes):
@@ -55,7 +75,8 @@ def answer(rotate, folder, case, q, takes):
             raise NotThere("positions of several axes, or another file than config.json")
         out = np.asarray(rotate(folder, case, q.copy(), positions), np.float32)
         if out.shape[1] < q.shape[1]:
-            out = np.concatenate([q[:, :q.shape[1] - out.shape[1]], out], 1)
+            begin = np.where(np.isnan(out).all(1, keepdims=True), np.nan, q[:, :q.shape[1] - out.shape[1]])
+            out = np.concatenate([begin, out], 1, dtype=np.float32)
         return ("rotated", "", out) if out.shape == q.shape else ("crashed", f"a result of shape {out.shape}", None)
     except NotThere as error:
         return "not there", str(error), None
@@ -72,9 +93,23 @@ def answer(rotate, folder, case, q, takes):
         return "refused" if refuses else "crashed", f"{said} ({place})", None
 
 
-def main(rotate, axes=1, files=("config.json",)):
+def in_child(function, *arguments):
+    """Calls the function in a process of its own, which an engine may end."""
+    ours, theirs = multiprocessing.Pipe(duplex=False)
+    child = multiprocessing.get_context("fork").Process(target=lambda: theirs.send(function(*arguments)))
+    child.start()
+    theirs.close()
+    try:
+        return ours.recv()
+    except EOFError:
+        return "not there", "the engine ended its process", None
+    finally:
+        child.join()
+
+
+def main(rotate, axes=1, files=("config.json",), aborts=False):
     """ADAPTER CONFORMANCE OUT.npz [ID...]: writes what the engine made of each case. axes: 1, or 2 where the engine is
-    given positions of several axes; files: the names that it reads a config by."""
+    given positions of several axes; files: the names that it reads a config by; aborts: it may end the process."""
     conformance, out, wanted = pathlib.Path(sys.argv[1]), sys.argv[2], [a for a in sys.argv[3:] if a[0] != "-"]
     values, said, tensors = read_values(conformance / "values.safetensors"), {}, {}
     for case in json.loads((conformance / "cases.json").read_text()):
@@ -83,8 +118,8 @@ def main(rotate, axes=1, files=("config.json",)):
         with tempfile.TemporaryDirectory() as folder:
             file = "params.json" if case["config"].endswith(".params.json") else "config.json"
             shutil.copy(conformance / case["config"], pathlib.Path(folder) / file)
-            result, sentence, rotated = answer(rotate, folder, case, values[case["id"] + ".q"],
-                                                 {"axes": axes, "files": files})
+            asked = answer, rotate, folder, case, values[case["id"] + ".q"], {"axes": axes, "files": files}
+            result, sentence, rotated = in_child(*asked) if aborts else asked[0](*asked[1:])
         said[case["id"]] = [result, sentence]
         if rotated is not None:
             tensors[case["id"]] = rotated

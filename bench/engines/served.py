@@ -1,4 +1,4 @@
-"""What the adapters of serving engines share: a model on the meta device whose rotary modules stand on the CPU."""
+"""The parts that adapters of serving engines share: a model on the meta device, its rotary modules on the CPU."""
 import tempfile
 
 import torch

@@ -37,4 +37,4 @@ def rotate(folder, case, q, positions):
 
 
 if __name__ == "__main__":
-    main(rotate)
+    main(rotate, aborts=True)

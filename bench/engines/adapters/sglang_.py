@@ -9,7 +9,7 @@ sys.modules["sgl_kernel"] = mock.MagicMock()
 
 import served  # noqa: E402
 import torch  # noqa: E402
-from harness import main  # noqa: E402
+from harness import main, make_small  # noqa: E402
 from sglang.srt import runtime_context, server_args  # noqa: E402
 from sglang.srt.configs.load_config import LoadConfig  # noqa: E402
 from sglang.srt.configs.model_config import ModelConfig  # noqa: E402
@@ -19,13 +19,15 @@ from sglang.srt.model_loader.loader import _initialize_model  # noqa: E402
 
 KINDS = base.RotaryEmbedding, factory.Phi3LongRoPEScaledRotaryEmbedding
 served.make_on_cpu(*KINDS)
-runtime_context.publish(server_args.ServerArgs(model_path="dummy", device="cpu"), role="test")
+runtime_context.publish(server_args.ServerArgs(model_path="dummy", device="cpu"), role="test",
+                        ranks=runtime_context.SpawnRanks(world_rank=0))
 served.one_process(parallel_state)
 parallel_state.initialize_model_parallel(backend="gloo")
 
 
 def rotate(folder, case, q, positions):
-    config = ModelConfig(folder, context_length=case["length"], dtype="float32")
+    make_small(folder, case["layer"])
+    config = ModelConfig(folder, False, context_length=case["length"], dtype="float32")
     factory._ROPE_DICT.clear()
     with torch.device("meta"):
         model = _initialize_model(config, LoadConfig())
@@ -35,4 +37,4 @@ def rotate(folder, case, q, positions):
 
 
 if __name__ == "__main__":
-    main(rotate, axes=2)
+    main(rotate, axes=2, aborts=True)
