@@ -6,10 +6,10 @@ file(WRITE ${SOURCE} "// ${name}, by cmake/embed.cmake.
 #include <string_view>
 
 namespace rotary::embedded {
-namespace {
-constexpr char bytes[] = {${bytes}'\\0'};
-}
 std::string_view ${SYMBOL}() noexcept;
-std::string_view ${SYMBOL}() noexcept { return {bytes, sizeof bytes - 1}; }
+std::string_view ${SYMBOL}() noexcept {
+  static constexpr char bytes[] = {${bytes}'\\0'};
+  return {bytes, sizeof bytes - 1};
+}
 }  // namespace rotary::embedded
 ")

@@ -116,27 +116,27 @@ TEST(OwnFiles, TensorsOfEveryTypeGoThereAndBack) {
 
 // ---- files that lie ------------------------------------------------------------------------------
 
-struct Altered : rotary_torch::Altered<load_decoder> {
-  explicit Altered(const char* family) : rotary_torch::Altered<load_decoder>(golden / family) {}
+struct AlteredFamily : rotary_torch::Altered<load_decoder> {
+  explicit AlteredFamily(const char* family) : rotary_torch::Altered<load_decoder>(golden / family) {}
 };
 
 TEST(HostileCheckpoint, TensorsThatDoNotMatchTheConfigAreNamed) {
   const std::string q = "model.layers.1.self_attn.q_proj.weight";
   const auto lacks = [](const char* family, const std::string& name) {
-    Altered(family).tensors([&](Tensors& t) { t.erase(name); }).refused("TENSOR", name);
+    AlteredFamily(family).tensors([&](Tensors& t) { t.erase(name); }).refused("TENSOR", name);
   };
   lacks("llama", q);
   lacks("llama", "lm_head.weight");
   lacks("qwen3", "model.layers.0.self_attn.k_norm.weight");
   lacks("gpt_neox", "gpt_neox.layers.0.attention.query_key_value.bias");
   const auto holds = [](const std::string& name, const Tensor& tensor, const std::string& words) {
-    Altered("llama").tensors([&](Tensors& t) { t[name] = tensor; }).refused("TENSOR", words);
+    AlteredFamily("llama").tensors([&](Tensors& t) { t[name] = tensor; }).refused("TENSOR", words);
   };
   holds(q, at::zeros({4, 16}), q);
   holds(q, at::zeros({16, 16}, at::kInt), "but is I32");
   holds("model.layers.0.self_attn.q_norm.weight", at::ones({4}), "has no \"model.layers.0.self_attn.q_norm.weight\"");
   const auto says = [](const char* key, const json& value, const char* words) {
-    Altered("llama").config([&](json& c) { c[key] = value; }).refused("TENSOR", words);
+    AlteredFamily("llama").config([&](json& c) { c[key] = value; }).refused("TENSOR", words);
   };
   says("num_hidden_layers", 1, "model.layers.1.");
   says("num_hidden_layers", 3, "model.layers.2.");
@@ -151,7 +151,7 @@ TEST(HostileCheckpoint, TensorsThatDoNotMatchTheConfigAreNamed) {
 }
 
 TEST(HostileCheckpoint, AForeignHeadIsAWarningAndBuffersAreNothing) {
-  LoadedDecoder loaded = Altered("llama")
+  LoadedDecoder loaded = AlteredFamily("llama")
                              .tensors([](Tensors& t) {
                                t["score.weight"] = at::ones({2, 16});
                                t["model.layers.0.self_attn.rotary_emb.inv_freq"] = at::ones({2});
@@ -162,7 +162,7 @@ TEST(HostileCheckpoint, AForeignHeadIsAWarningAndBuffersAreNothing) {
   ASSERT_EQ(loaded.warnings.size(), 1U);
   EXPECT_NE(loaded.warnings[0].find("score.weight"), std::string::npos);
   EXPECT_TRUE(loaded.has_head);
-  Altered trunk("llama");
+  AlteredFamily trunk("llama");
   trunk.config([](json& c) { c["architectures"] = {"LlamaModel"}; }).tensors([](Tensors& t) {
     Tensors base;
     for (const auto& [name, tensor] : t) {
@@ -177,7 +177,7 @@ TEST(HostileCheckpoint, AForeignHeadIsAWarningAndBuffersAreNothing) {
 
 TEST(HostileCheckpoint, ATiedHeadThatDiffersIsUsed) {
   const at::NoGradGuard no_grad;
-  LoadedDecoder untied = Altered("llama").config([](json& c) { c["tie_word_embeddings"] = true; }).loaded();
+  LoadedDecoder untied = AlteredFamily("llama").config([](json& c) { c["tie_word_embeddings"] = true; }).loaded();
   ASSERT_EQ(untied.warnings.size(), 1U);
   const Tensors answers = read_all(golden / "llama/answers.safetensors");
   EXPECT_LT(difference(untied.model->forward(answers.at("ids")), answers.at("logits")), 2e-5);
@@ -185,7 +185,7 @@ TEST(HostileCheckpoint, ATiedHeadThatDiffersIsUsed) {
 
 TEST(HostileCheckpoint, ConfigsThatCannotBeHonouredAreRefused) {
   const auto refused = [](const char* family, const char* code, const char* words, const char* key, json value) {
-    Altered(family).config([&](json& c) { c[key] = value; }).refused(code, words);
+    AlteredFamily(family).config([&](json& c) { c[key] = value; }).refused(code, words);
   };
   refused("llama", "MODEL_TYPE", "but got \"gpt2\"", "model_type", "gpt2");
   refused("llama", "MODEL_TYPE", "but got none", "model_type", nullptr);
@@ -208,9 +208,9 @@ TEST(HostileCheckpoint, FoldersAndShardsThatLieAreRefused) {
   const auto shard = [](const char* file) {
     return [file](json& index) { index["weight_map"]["model.norm.weight"] = file; };
   };
-  Altered("mistral").index(shard("../model.safetensors")).refused("FORMAT", "files beside the index");
-  Altered("mistral").index(shard("absent.safetensors")).refused("FILE", "absent.safetensors");
-  Altered nothing("llama");
+  AlteredFamily("mistral").index(shard("../model.safetensors")).refused("FORMAT", "files beside the index");
+  AlteredFamily("mistral").index(shard("absent.safetensors")).refused("FILE", "absent.safetensors");
+  AlteredFamily nothing("llama");
   fs::remove(nothing / "model.safetensors");
   nothing.refused("FILE", "has neither");
   write_text(nothing / "pytorch_model.bin", "");

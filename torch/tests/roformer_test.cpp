@@ -20,25 +20,25 @@ using at::Tensor;
 using nlohmann::json;
 namespace fs = std::filesystem;
 
-const fs::path golden = fs::path(ROTARY_SOURCE_DIR) / "torch/tests/golden/roformer";
+const fs::path roformer_golden = fs::path(ROTARY_SOURCE_DIR) / "torch/tests/golden/roformer";
 
 TEST(RoFormerGolden, GivesWhatTransformersGives) {
   for (const char* name : {"masked", "projected", "trunk", "causal"}) {
     SCOPED_TRACE(name);
-    LoadedDecoder loaded = load_decoder(golden / name);
-    expect_answers(loaded, read_all(golden / name / "answers.safetensors"));
+    LoadedDecoder loaded = load_decoder(roformer_golden / name);
+    expect_answers(loaded, read_all(roformer_golden / name / "answers.safetensors"));
   }
 }
 
-Altered<load_decoder> masked() { return Altered<load_decoder>(golden / "masked"); }
+Altered<load_decoder> masked() { return Altered<load_decoder>(roformer_golden / "masked"); }
 
 Tensor logits(LoadedDecoder loaded) {
   const at::NoGradGuard no_grad;
   return loaded.model->forward(at::arange(1, 5).view({1, 4}));
 }
 
-const std::string words = "roformer.embeddings.word_embeddings.weight";
-const std::string decoder = "cls.predictions.decoder.weight";
+const std::string word_matrix = "roformer.embeddings.word_embeddings.weight";
+const std::string head_matrix = "cls.predictions.decoder.weight";
 
 TEST(RoFormerFiles, AHeadThatIsMissingAndATableThatIsMisshapenAreRefused) {
   const std::string table = "roformer.encoder.embed_positions.weight";
@@ -65,15 +65,15 @@ TEST(RoFormerFiles, ForeignHeadsAreWarningsAndThePositionTableMayBeAbsent) {
 
 TEST(RoFormerFiles, TheHeadsMatrixMayBeItsOwnOrTheWordEmbeddings) {
   const Tensor tied = logits(masked().loaded());
-  const Tensor bias = read_all(golden / "masked/model.safetensors").at("cls.predictions.bias");
-  const LoadedDecoder own = masked().tensors([](Tensors& t) { t[decoder] = 2 * t[words]; }).loaded();
+  const Tensor bias = read_all(roformer_golden / "masked/model.safetensors").at("cls.predictions.bias");
+  const LoadedDecoder own = masked().tensors([](Tensors& t) { t[head_matrix] = 2 * t[word_matrix]; }).loaded();
   EXPECT_LE(difference(logits(own) - bias, 2 * (tied - bias)), 1e-6);
-  EXPECT_TRUE(masked().tensors([](Tensors& t) { t[decoder] = t[words]; }).loaded().model->head.is_empty());
+  EXPECT_TRUE(masked().tensors([](Tensors& t) { t[head_matrix] = t[word_matrix]; }).loaded().model->head.is_empty());
 }
 
 TEST(RoFormerFiles, AModelInF64GivesTheSame) {
   const at::NoGradGuard no_grad;
-  const Tensors answers = read_all(golden / "masked/answers.safetensors");
+  const Tensors answers = read_all(roformer_golden / "masked/answers.safetensors");
   LoadedDecoder loaded = masked().loaded();
   loaded.model->to(at::kDouble);
   const Tensor hidden = loaded.model->hidden(answers.at("ids"), answers.at("left"));

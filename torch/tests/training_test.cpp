@@ -115,7 +115,7 @@ TEST_F(Training, WindowsReachBothEndsOfTheTextAndNoFurther) {
 
 // ---- runs ----------------------------------------------------------------------------------------
 
-Preset small(double dropout = 0) {
+Preset small_preset(double dropout = 0) {
   Preset chosen = preset("smoke");
   chosen.model.width = 16;
   chosen.model.heads = 2;
@@ -144,8 +144,8 @@ void expect_same_weights(Trainer& a, Trainer& b) {
 
 TEST_F(Training, AResumedRunHasTheBitsOfAnUnbrokenOne) {
   for (const double dropout : {0.0, 0.1}) {
-    const auto unbroken = trainer_of(small(dropout)), first = trainer_of(small(dropout)),
-               second = trainer_of(small(dropout));
+    const auto unbroken = trainer_of(small_preset(dropout)), first = trainer_of(small_preset(dropout)),
+               second = trainer_of(small_preset(dropout));
     std::vector<double> losses;
     for (int i = 0; i < 12; ++i) losses.push_back(unbroken->step().train_loss);
     for (int i = 0; i < 5; ++i) EXPECT_EQ(first->step().train_loss, losses[static_cast<std::size_t>(i)]);
@@ -166,7 +166,7 @@ TEST_F(Training, AResumedRunHasTheBitsOfAnUnbrokenOne) {
 // (1 - beta1) times the clipped gradients.
 TEST_F(Training, AStepClipsAllGradientsTogetherAndDecaysMatricesAlone) {
   for (const double clip : {0.0, 0.25}) {
-    Preset chosen = small();
+    Preset chosen = small_preset();
     chosen.training.clip = clip;
     chosen.training.warm_up = 0;
     chosen.training.rate = chosen.training.last_rate = 0.01;
@@ -200,11 +200,11 @@ TEST_F(Training, AStepClipsAllGradientsTogetherAndDecaysMatricesAlone) {
 }
 
 TEST_F(Training, ACheckpointOfOtherOptionsIsRefusedByName) {
-  const auto trainer = trainer_of(small());
+  const auto trainer = trainer_of(small_preset());
   trainer->step();
   trainer->save(path("c.safetensors"));
   const auto expect_refused = [this](const std::string& words, const std::function<void(TrainingOptions&)>& change) {
-    Preset other = small();
+    Preset other = small_preset();
     change(other.training);
     const auto judge = trainer_of(other);
     expect_error("RESUME", words, [&] { judge->load(path("c.safetensors")); });
@@ -216,7 +216,7 @@ TEST_F(Training, ACheckpointOfOtherOptionsIsRefusedByName) {
   expect_refused("schedule must be \"cosine\"", [](TrainingOptions& options) { options.schedule = Schedule::noam; });
   expect_refused("weight_decay must be 0.1", [](TrainingOptions& options) { options.weight_decay = 0.2; });
 
-  Preset noam = small();
+  Preset noam = small_preset();
   noam.training.schedule = Schedule::noam;
   trainer_of(noam)->save(path("n.safetensors"));
   noam.training.steps = 500;
@@ -224,13 +224,13 @@ TEST_F(Training, ACheckpointOfOtherOptionsIsRefusedByName) {
 }
 
 TEST_F(Training, AFileThatIsNoCheckpointOfThisModelIsRefused) {
-  const auto trainer = trainer_of(small());
+  const auto trainer = trainer_of(small_preset());
   trainer->save(path("c.safetensors"));
-  const auto before = trainer_of(small());
-  Preset wide = small();
+  const auto before = trainer_of(small_preset());
+  Preset wide = small_preset();
   wide.model.feed_forward = 48;
   expect_error("TENSOR", "feed.up", [&] { trainer_of(wide)->load(path("c.safetensors")); });
-  wide = small();
+  wide = small_preset();
   wide.model.layers = 1;
   expect_error("TENSOR", "must have", [&] { trainer_of(wide)->load(path("c.safetensors")); });
   expect_error("FILE", "none.safetensors", [&] { trainer->load(path("none.safetensors")); });

@@ -23,7 +23,7 @@ using rotary::files::in_quotes;
 using rotary::files::words;
 namespace fs = std::filesystem;
 
-constexpr Refusal refuse{"checkpoint"};
+constexpr Refusal refuse_checkpoint{"checkpoint"};
 
 struct TypePair {
   ElementType file;
@@ -41,9 +41,10 @@ constexpr TypePair type_pairs[] = {
 Checkpoint::Checkpoint(const fs::path& path, TensorNames names) : names_(std::move(names)) {
   std::error_code ignored;
   if (!fs::is_regular_file(path, ignored) && !rotary::files::weights_in(path)) {
-    refuse(Code::FILE, path.string(), " must hold model.safetensors or model.safetensors.index.json but has neither",
-           fs::exists(path / "pytorch_model.bin", ignored) ? " (pytorch_model.bin is not read: save it as safetensors)"
-                                                           : "");
+    refuse_checkpoint(
+        Code::FILE, path.string(), " must hold model.safetensors or model.safetensors.index.json but has neither",
+        fs::exists(path / "pytorch_model.bin", ignored) ? " (pytorch_model.bin is not read: save it as safetensors)"
+                                                        : "");
   }
   files_ = std::make_shared<const rotary::files::Checkpoint>(path);
   for (const std::string& name : files_->names()) {
@@ -132,11 +133,11 @@ std::vector<Stored> Checkpoint::rows(const torch::nn::Module& model) const {
 }
 
 void Checkpoint::expect(const std::string& name, at::IntArrayRef shape) const {
-  refuse.unless(has(name), Code::TENSOR, "the model must have ", in_quotes(name), " of shape ", shape_text(shape),
-                " but the file lacks it");
+  refuse_checkpoint.unless(has(name), Code::TENSOR, "the model must have ", in_quotes(name), " of shape ",
+                           shape_text(shape), " but the file lacks it");
   const std::vector<std::int64_t> stored = files_->info(name).shape;
-  refuse.unless(at::IntArrayRef(stored) == shape, Code::TENSOR, in_quotes(name), " must have shape ", shape_text(shape),
-                ", as config.json says, but has ", shape_text(stored));
+  refuse_checkpoint.unless(at::IntArrayRef(stored) == shape, Code::TENSOR, in_quotes(name), " must have shape ",
+                           shape_text(shape), ", as config.json says, but has ", shape_text(stored));
 }
 
 bool Checkpoint::unties(const std::string& head, const std::string& embedding, at::IntArrayRef shape) {
@@ -147,8 +148,8 @@ bool Checkpoint::unties(const std::string& head, const std::string& embedding, a
 Tensor Checkpoint::read(const std::string& name, at::IntArrayRef shape) {
   expect(name, shape);
   const ElementType type = files_->info(name).type;
-  refuse.unless(rotary::dtype_of(type) || type == ElementType::f64, Code::TENSOR, in_quotes(name),
-                " must be F32, F16, BF16 or F64 but is ", rotary::name(type));
+  refuse_checkpoint.unless(rotary::dtype_of(type) || type == ElementType::f64, Code::TENSOR, in_quotes(name),
+                           " must be F32, F16, BF16 or F64 but is ", rotary::name(type));
   used_[name] = true;
   return torch_tensor(files_->read(name)).to(at::kFloat);
 }
@@ -185,7 +186,7 @@ std::vector<std::string> Checkpoint::foreign() const {
     const bool is_ours = names_.trunk.empty() || (!is_base() && name.starts_with(prefix_)) ||
                          std::any_of(inside.begin(), inside.end(), [&](auto word) { return name.starts_with(word); });
     if (is_ours && (names_.foreign.empty() || !name.starts_with(names_.foreign)))
-      refuse(Code::TENSOR, "the model that config.json describes has no ", in_quotes(name));
+      refuse_checkpoint(Code::TENSOR, "the model that config.json describes has no ", in_quotes(name));
     sentences.push_back("the file has " + in_quotes(name) + " outside the model: not used");
   }
   return sentences;
@@ -195,8 +196,8 @@ rotary::Tensor file_tensor(std::string name, const Tensor& tensor) {
   const auto pair = std::find_if(std::begin(type_pairs), std::end(type_pairs),
                                  [&](const TypePair& p) { return p.torch == tensor.scalar_type(); });
   if (pair == std::end(type_pairs)) {
-    refuse(Code::DTYPE, in_quotes(name), " must be f32, f16, bf16, f64, an integer or bool but is ",
-           tensor.scalar_type());
+    refuse_checkpoint(Code::DTYPE, in_quotes(name), " must be f32, f16, bf16, f64, an integer or bool but is ",
+                      tensor.scalar_type());
   }
   const Tensor dense = tensor.detach().to(at::kCPU).contiguous();
   rotary::Tensor copy;
@@ -213,8 +214,8 @@ Tensor torch_tensor(const rotary::Tensor& tensor) {
   const auto pair = std::find_if(std::begin(type_pairs), std::end(type_pairs),
                                  [&](const TypePair& p) { return p.file == tensor.type; });
   if (pair == std::end(type_pairs)) {
-    refuse(Code::DTYPE, in_quotes(tensor.name), " must be F32, F16, BF16, F64, an integer or BOOL but is ",
-           rotary::name(tensor.type));
+    refuse_checkpoint(Code::DTYPE, in_quotes(tensor.name), " must be F32, F16, BF16, F64, an integer or BOOL but is ",
+                      rotary::name(tensor.type));
   }
   const Tensor copy = at::empty(tensor.shape, pair->torch);
   if (!tensor.data.empty()) std::memcpy(copy.mutable_data_ptr(), tensor.data.data(), tensor.data.size());

@@ -16,7 +16,8 @@ namespace {
 using at::Tensor;
 using rotary::Code;
 
-constexpr Refusal refuse{"decoder"}, refuse_scaling{"extend"}, refuse_window{"window"}, refuse_file{"checkpoint"};
+constexpr Refusal refuse_decoder{"decoder"}, refuse_scaling{"extend"}, refuse_window{"window"},
+    refuse_weights{"checkpoint"};
 
 // On the device of x and in the type of its tables.
 TableTensors beside(const Tensor& x, const TableTensors& rows) {
@@ -138,14 +139,16 @@ void DecoderImpl::initialise(double deviation) {
 }
 
 void DecoderImpl::set_rope(const rotary::Rope& rope) {
-  refuse.unless(config_.position == PositionEncoding::rope, Code::ROPE,
-                "a rope takes a model with rope positions but this one has ", rotary_torch::name(config_.position));
+  refuse_decoder.unless(config_.position == PositionEncoding::rope, Code::ROPE,
+                        "a rope takes a model with rope positions but this one has ",
+                        rotary_torch::name(config_.position));
   rotary::ModelRope replaced = *config_.rope;
   replaced.rope = rope;
   if (replaced.rope.rotary_dim == 0) replaced.rope.rotary_dim = rope.head_dim;
-  refuse.unless(rope.head_dim == config_.head_dim && replaced.first + replaced.rope.rotary_dim <= config_.head_dim,
-                Code::SHAPE, "a rope must fit the heads of ", config_.head_dim, " elements but has ", rope.head_dim,
-                " and rotates ", replaced.rope.rotary_dim, " from ", replaced.first);
+  refuse_decoder.unless(
+      rope.head_dim == config_.head_dim && replaced.first + replaced.rope.rotary_dim <= config_.head_dim, Code::SHAPE,
+      "a rope must fit the heads of ", config_.head_dim, " elements but has ", rope.head_dim, " and rotates ",
+      replaced.rope.rotary_dim, " from ", replaced.first);
   rotary_ = RotaryEmbedding(replaced, RotaryEmbeddingOptions{.angles = config_.angles});
   config_.rope = replaced;
   rows_ = {};
@@ -206,8 +209,8 @@ Tensor DecoderImpl::embed(const Tensor& ids, std::int64_t past) {
   Tensor x = at::embedding(embedding->weight, ids);
   if (!token_types.is_empty()) x = embedding_norm(x + token_types->weight[0]);
   if (config_.position == PositionEncoding::learned) {
-    refuse.unless(past + tokens <= config_.context, Code::POSITION, "learned positions end at ", config_.context,
-                  " but token ", past + tokens, " was asked for");
+    refuse_decoder.unless(past + tokens <= config_.context, Code::POSITION, "learned positions end at ",
+                          config_.context, " but token ", past + tokens, " was asked for");
     x = x + learned_positions->weight.narrow(0, past, tokens);
   } else if (config_.position == PositionEncoding::sinusoidal) {
     x = x + rows(past, tokens, x).sin.to(x.scalar_type());
@@ -227,12 +230,12 @@ ScoreMask DecoderImpl::mask(std::int64_t window, const Tensor& padding, const Te
 // ---- running -------------------------------------------------------------------------------------
 
 Tensor DecoderImpl::hidden(const Tensor& ids, const Tensor& padding, DecoderCache* cache) {
-  refuse.unless(ids.dim() == 2 && ids.numel() > 0, Code::SHAPE, "ids must be [batch, tokens], not empty, but got ",
-                ids.sizes());
+  refuse_decoder.unless(ids.dim() == 2 && ids.numel() > 0, Code::SHAPE,
+                        "ids must be [batch, tokens], not empty, but got ", ids.sizes());
   const std::int64_t tokens = ids.size(1), past = cache != nullptr ? cache->tokens() : 0;
   if (cache != nullptr && cache->layers.size() != layers->size()) {
-    refuse(Code::SHAPE, "a cache must have one entry for each of the ", layers->size(), " layers but has ",
-           cache->layers.size());
+    refuse_decoder(Code::SHAPE, "a cache must have one entry for each of the ", layers->size(), " layers but has ",
+                   cache->layers.size());
   }
   const bool windowed = cache != nullptr && cache->window != rotary::SlidingWindow{};
   if (windowed && padding.defined()) refuse_window(Code::VALUE, "padding must not be given with a window but it is");
@@ -261,7 +264,8 @@ Tensor DecoderImpl::hidden(const Tensor& ids, const Tensor& padding, DecoderCach
 }
 
 Tensor DecoderImpl::logits(const Tensor& hidden) {
-  refuse.unless(config_.head, Code::SHAPE, "logits take a model with a language-model head but this one has none");
+  refuse_decoder.unless(config_.head, Code::SHAPE,
+                        "logits take a model with a language-model head but this one has none");
   const Tensor x =
       head_dense.is_empty() ? hidden : head_norm(activate(config_.activation, projected(head_dense, hidden)));
   return config_.tied ? at::linear(x, embedding->weight, head_bias) : at::linear(x, head->weight, head->bias);
@@ -323,8 +327,8 @@ LoadedDecoder load_decoder(const std::filesystem::path& dir) {
     const std::optional<bool> says = config.language_model;
     config.head = file.has_head() || (config.tied && !config.masked_head && !file.is_base() && says.value_or(true));
     if (!config.head && !file.is_base() && says.value_or(false)) {
-      refuse_file(Code::TENSOR, "architectures in config.json names a language model but the file has no head ",
-                  rotary::files::in_quotes(file.name_of("head.weight")));
+      refuse_weights(Code::TENSOR, "architectures in config.json names a language model but the file has no head ",
+                     rotary::files::in_quotes(file.name_of("head.weight")));
     }
     if (config.head && config.tied && file.unties("head.weight", "embedding.weight", matrix)) {
       config.tied = false;

@@ -22,7 +22,7 @@ using rotary::files::Object;
 using rotary::files::words;
 using OrderedJson = nlohmann::ordered_json;
 
-constexpr Refusal refuse{"decoder"}, refuse_file{"read_config"};
+constexpr Refusal refuse_config{"decoder"}, refuse_file{"read_config"};
 
 constexpr std::int64_t max_value = std::int64_t{1} << 40;
 
@@ -236,27 +236,28 @@ static void check(const DecoderConfig& c) {
       {"vocabulary", c.vocabulary},     {"width", c.width},    {"layers", c.layers}, {"heads", c.heads},
       {"feed_forward", c.feed_forward}, {"context", c.context}};
   for (const auto& [what, size] : sizes) {
-    refuse.unless(size >= 1, Code::SHAPE, what, " must be at least 1 but got ", size);
+    refuse_config.unless(size >= 1, Code::SHAPE, what, " must be at least 1 but got ", size);
   }
   constexpr std::int64_t max_rows = std::int64_t{1} << 24;
-  refuse.unless(!c.stored_table || c.context <= max_rows, Code::SHAPE, "a stored table has at most ", max_rows,
-                " rows but got ", c.context);
-  refuse.unless(c.dropout >= 0 && c.dropout < 1, Code::CONFIG_VALUE, "dropout must be from 0 to below 1 but got ",
-                c.dropout);
+  refuse_config.unless(!c.stored_table || c.context <= max_rows, Code::SHAPE, "a stored table has at most ", max_rows,
+                       " rows but got ", c.context);
+  refuse_config.unless(c.dropout >= 0 && c.dropout < 1, Code::CONFIG_VALUE,
+                       "dropout must be from 0 to below 1 but got ", c.dropout);
   const std::int64_t head_dim = attention_options(c).head_dim;
-  refuse.unless((c.position == PositionEncoding::rope) == c.rope.has_value(), Code::ROPE,
-                "a rope must be given where positions are rope, and only there, but they are ", name(c.position));
-  refuse.unless(!c.rope || c.rope->rope.head_dim == head_dim, Code::SHAPE, "the rope must be for heads of ", head_dim,
-                " elements but is not");
-  refuse.unless(c.position != PositionEncoding::sinusoidal || c.width % 2 == 0, Code::SHAPE,
-                "width must be even for sinusoidal positions but got ", c.width);
-  refuse.unless(c.windows.empty() || std::ssize(c.windows) == c.layers, Code::SHAPE,
-                "windows must be none or one for each of the ", c.layers, " layers but has ", c.windows.size());
+  refuse_config.unless((c.position == PositionEncoding::rope) == c.rope.has_value(), Code::ROPE,
+                       "a rope must be given where positions are rope, and only there, but they are ",
+                       name(c.position));
+  refuse_config.unless(!c.rope || c.rope->rope.head_dim == head_dim, Code::SHAPE, "the rope must be for heads of ",
+                       head_dim, " elements but is not");
+  refuse_config.unless(c.position != PositionEncoding::sinusoidal || c.width % 2 == 0, Code::SHAPE,
+                       "width must be even for sinusoidal positions but got ", c.width);
+  refuse_config.unless(c.windows.empty() || std::ssize(c.windows) == c.layers, Code::SHAPE,
+                       "windows must be none or one for each of the ", c.layers, " layers but has ", c.windows.size());
   for (const std::int64_t window : c.windows) {
-    refuse.unless(window >= 0, Code::CONFIG_VALUE, "a window must be at least 0 (none) but got ", window);
+    refuse_config.unless(window >= 0, Code::CONFIG_VALUE, "a window must be at least 0 (none) but got ", window);
   }
-  refuse.unless(c.norm_eps >= 0 && std::isfinite(c.norm_eps), Code::CONFIG_VALUE,
-                "norm_eps must be a number from 0 but got ", c.norm_eps);
+  refuse_config.unless(c.norm_eps >= 0 && std::isfinite(c.norm_eps), Code::CONFIG_VALUE,
+                       "norm_eps must be a number from 0 but got ", c.norm_eps);
 }
 
 DecoderConfig completed(DecoderConfig config) {
@@ -310,11 +311,12 @@ DecoderConfig decoder_fields(std::string_view json) {
 
 std::string decoder_config_json(const DecoderConfig& config, std::int64_t parameters) {
   const DecoderConfig c = completed(config);
-  refuse.unless(c.residual < Residual::post &&
-                    (!c.rope || (c.rope->first == 0 && c.rope->rope.exponent_dim == 0 && !c.rope->rope.clockwise &&
-                                 c.rope->rope.pairing != rotary::Pairing::interleaved_to_half)),
-                Code::ROPE, "config.json takes a decoder whose rope turns the first elements in place and ",
-                "counterclockwise but got another model");
+  refuse_config.unless(
+      c.residual < Residual::post &&
+          (!c.rope || (c.rope->first == 0 && c.rope->rope.exponent_dim == 0 && !c.rope->rope.clockwise &&
+                       c.rope->rope.pairing != rotary::Pairing::interleaved_to_half)),
+      Code::ROPE, "config.json takes a decoder whose rope turns the first elements in place and ",
+      "counterclockwise but got another model");
   OrderedJson json = {{"model_type", "rotary_decoder"}};
   for_each_field(c, [&json](const char* key, const auto& value) {
     if constexpr (std::is_enum_v<std::decay_t<decltype(value)>>) {
@@ -350,8 +352,8 @@ DecoderConfig read_decoder_config(const std::filesystem::path& dir) {
   } else {
     std::string types = "rotary_decoder";
     for (const auto& [known, row] : families().at("models").items()) types += ", " + known;
-    refuse(Code::MODEL_TYPE, "model_type must be one of ", types, " but got ",
-           type.empty() ? "none" : rotary::files::in_quotes(type));
+    refuse_config(Code::MODEL_TYPE, "model_type must be one of ", types, " but got ",
+                  type.empty() ? "none" : rotary::files::in_quotes(type));
   }
   config.language_model = says_language_model(json);
   check(config);

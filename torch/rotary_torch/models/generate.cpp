@@ -15,18 +15,18 @@ namespace {
 using at::Tensor;
 using rotary::Code;
 
-constexpr Refusal refuse{"generate"}, refuse_window{"perplexity"};
+constexpr Refusal refuse_generate{"generate"}, refuse_perplexity{"perplexity"};
 
 void check(const DecoderConfig& config, const Tensor& prompt, const GenerateOptions& options) {
-  refuse.unless(prompt.scalar_type() == at::kLong && prompt.dim() == 2 && prompt.numel() > 0, Code::SHAPE,
-                "the prompt must be int64 [batch, tokens] with at least one token but got ", prompt.sizes());
+  refuse_generate.unless(prompt.scalar_type() == at::kLong && prompt.dim() == 2 && prompt.numel() > 0, Code::SHAPE,
+                         "the prompt must be int64 [batch, tokens] with at least one token but got ", prompt.sizes());
   const std::int64_t least = prompt.min().item<std::int64_t>(), most = prompt.max().item<std::int64_t>();
-  refuse.unless(least >= 0 && most < config.vocabulary, Code::VALUE, "ids must be from 0 to ", config.vocabulary - 1,
-                " but got ", least < 0 ? least : most);
-  refuse.unless(options.tokens >= 0 && options.top_k >= 0, Code::VALUE, "tokens and top_k must be at least 0 but got ",
-                options.tokens, " and ", options.top_k);
-  refuse.unless(options.temperature >= 0 && std::isfinite(options.temperature), Code::VALUE,
-                "temperature must be at least 0 but got ", options.temperature);
+  refuse_generate.unless(least >= 0 && most < config.vocabulary, Code::VALUE, "ids must be from 0 to ",
+                         config.vocabulary - 1, " but got ", least < 0 ? least : most);
+  refuse_generate.unless(options.tokens >= 0 && options.top_k >= 0, Code::VALUE,
+                         "tokens and top_k must be at least 0 but got ", options.tokens, " and ", options.top_k);
+  refuse_generate.unless(options.temperature >= 0 && std::isfinite(options.temperature), Code::VALUE,
+                         "temperature must be at least 0 but got ", options.temperature);
 }
 
 Tensor on_cpu(const Tensor& logits) { return logits.to(at::kCPU, at::kFloat).contiguous(); }
@@ -53,8 +53,8 @@ std::int64_t sample(std::span<const float> logits, const GenerateOptions& option
   const auto best = static_cast<std::int64_t>(std::max_element(logits.begin(), logits.end()) - logits.begin());
   const auto at = [logits](std::int64_t id) { return static_cast<double>(logits[static_cast<std::size_t>(id)]); };
   const bool whole = std::none_of(logits.begin(), logits.end(), [](float logit) { return std::isnan(logit); });
-  refuse.unless(whole && std::isfinite(at(best)), Code::VALUE,
-                "logits must be finite but got NaN or infinity: the weights are broken");
+  refuse_generate.unless(whole && std::isfinite(at(best)), Code::VALUE,
+                         "logits must be finite but got NaN or infinity: the weights are broken");
   if (options.temperature == 0 || options.top_k == 1) return best;
   std::vector<std::int64_t> kept(logits.size());
   std::iota(kept.begin(), kept.end(), 0);
@@ -114,8 +114,8 @@ Tensor generate(Decoder& model, const Tensor& prompt, const GenerateOptions& opt
 
 Tensor measured_part(const Tensor& ids, std::int64_t longest, std::int64_t max_tokens) {
   if (ids.dim() != 2 || ids.size(0) == 0 || ids.size(1) <= longest) {
-    refuse_window(Code::SHAPE, "a window of ", longest, " tokens and its target need ", longest + 1, " tokens but got ",
-                  ids.dim() == 2 && ids.size(0) > 0 ? ids.size(1) : 0);
+    refuse_perplexity(Code::SHAPE, "a window of ", longest, " tokens and its target need ", longest + 1,
+                      " tokens but got ", ids.dim() == 2 && ids.size(0) > 0 ? ids.size(1) : 0);
   }
   std::int64_t windows = (ids.size(1) - 1) / longest;
   if (max_tokens > 0) windows = std::clamp<std::int64_t>(max_tokens / ids.size(0) / longest, 1, windows);
@@ -125,8 +125,8 @@ Tensor measured_part(const Tensor& ids, std::int64_t longest, std::int64_t max_t
 
 WindowLoss window_loss(Decoder& model, const Tensor& ids, std::int64_t length, const rotary::SlidingWindow& slides) {
   const DecoderConfig& config = model->config();
-  refuse_window.unless(config.position != PositionEncoding::learned || length <= config.context, Code::POSITION,
-                       "learned positions end at ", config.context, " tokens but got length ", length);
+  refuse_perplexity.unless(config.position != PositionEncoding::learned || length <= config.context, Code::POSITION,
+                           "learned positions end at ", config.context, " tokens but got length ", length);
   const std::int64_t windows = (ids.size(1) - 1) / length;
   const auto cut = [&](std::int64_t first) {
     return ids.narrow(1, first, windows * length).reshape({-1, length}).to(model->embedding->weight.device());

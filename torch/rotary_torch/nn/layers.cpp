@@ -49,7 +49,7 @@ Tensor empty_on_meta(c10::SymIntArrayRef size, std::optional<at::ScalarType> dty
 TORCH_LIBRARY_IMPL(_, TESTING_ONLY_GenericMode, library) { library.fallback(torch::CppFunction::makeFallthrough()); }
 TORCH_LIBRARY_IMPL(aten, TESTING_ONLY_GenericMode, library) { library.impl("empty.memory_format", empty_on_meta); }
 
-constexpr Refusal refuse{"attention"};
+constexpr Refusal refuse_attention{"attention"};
 constexpr Refusal refuse_mask{"score_mask"};
 constexpr Refusal refuse_cache{"kv_cache"};
 
@@ -235,17 +235,19 @@ void KVCache::turn_sinks(const TableTensors& rows, std::int64_t first) {
 }
 
 AttentionOptions completed(AttentionOptions o) {
-  refuse.unless(o.width > 0, Code::SHAPE, "width must be positive but got ", o.width);
-  refuse.unless(o.heads > 0, Code::SHAPE, "heads must be positive but got ", o.heads);
+  refuse_attention.unless(o.width > 0, Code::SHAPE, "width must be positive but got ", o.width);
+  refuse_attention.unless(o.heads > 0, Code::SHAPE, "heads must be positive but got ", o.heads);
   if (o.kv_heads == 0) o.kv_heads = o.heads;
-  refuse.unless(o.kv_heads >= 0 && o.heads % o.kv_heads == 0, Code::SHAPE, "kv_heads must divide the ", o.heads,
-                " heads but got ", o.kv_heads);
+  refuse_attention.unless(o.kv_heads >= 0 && o.heads % o.kv_heads == 0, Code::SHAPE, "kv_heads must divide the ",
+                          o.heads, " heads but got ", o.kv_heads);
   if (o.head_dim == 0) {
-    refuse.unless(o.width % o.heads == 0, Code::SHAPE, "heads must divide width ", o.width, " but got ", o.heads);
+    refuse_attention.unless(o.width % o.heads == 0, Code::SHAPE, "heads must divide width ", o.width, " but got ",
+                            o.heads);
     o.head_dim = o.width / o.heads;
   }
-  refuse.unless(o.head_dim >= 0, Code::SHAPE, "head_dim must be positive but got ", o.head_dim);
-  refuse.unless(o.dropout >= 0 && o.dropout < 1, Code::SHAPE, "dropout must be from 0 to below 1 but got ", o.dropout);
+  refuse_attention.unless(o.head_dim >= 0, Code::SHAPE, "head_dim must be positive but got ", o.head_dim);
+  refuse_attention.unless(o.dropout >= 0 && o.dropout < 1, Code::SHAPE, "dropout must be from 0 to below 1 but got ",
+                          o.dropout);
   return o;
 }
 
@@ -264,8 +266,8 @@ MultiHeadAttentionImpl::MultiHeadAttentionImpl(AttentionOptions options)
 Tensor MultiHeadAttentionImpl::forward(const Tensor& x, const TableTensors* table, const ScoreMask& mask,
                                        KVCache* cache, std::int64_t first) {
   const AttentionOptions& o = options_;
-  refuse.unless(x.dim() == 3 && x.size(2) == o.width, Code::SHAPE, "x must be [batch, tokens, width ", o.width,
-                "] but got ", x.sizes());
+  refuse_attention.unless(x.dim() == 3 && x.size(2) == o.width, Code::SHAPE, "x must be [batch, tokens, width ",
+                          o.width, "] but got ", x.sizes());
   const std::int64_t batch = x.size(0), tokens = x.size(1), rotated = o.heads + o.kv_heads;  // q and k
   // q and k as one block of heads, and v. Without a gradient the block rotates in place. split and not narrow: its
   // gradient is one cat instead of padded sums.
