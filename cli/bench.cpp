@@ -28,11 +28,14 @@ Columns columns() {
 double nanoseconds(const Cell& cell, double seconds) { return 1e9 * seconds / static_cast<double>(elements(cell)); }
 double gigabytes(const Cell& cell, double seconds) { return 1e-9 * static_cast<double>(bytes(cell)) / seconds; }
 
+std::string place(const Cell& cell) {
+  return cell.after_write ? "after write" : cell.in_place ? "in place" : "out of place";
+}
+
 std::string row(const Cell& cell, const Result& result) {
-  return columns().line({name(cell.dtype), name(cell.pairing), std::to_string(cell.tokens),
-                         cell.in_place ? "in place" : "out of place", fixed(1e6 * result.rotary, 2) + " us",
-                         fixed(nanoseconds(cell, result.rotary), 4), fixed(gigabytes(cell, result.rotary), 1),
-                         fixed(100 * result.copy / result.rotary, 0) + " %",
+  return columns().line({name(cell.dtype), name(cell.pairing), std::to_string(cell.tokens), place(cell),
+                         fixed(1e6 * result.rotary, 2) + " us", fixed(nanoseconds(cell, result.rotary), 4),
+                         fixed(gigabytes(cell, result.rotary), 1), fixed(100 * result.copy / result.rotary, 0) + " %",
                          fixed(result.loop / result.rotary, 2) + " x"});
 }
 
@@ -41,6 +44,7 @@ nlohmann::ordered_json cell_json(const Cell& cell, const Result& result) {
           {"pairing", name(cell.pairing)},
           {"tokens", cell.tokens},
           {"in_place", cell.in_place},
+          {"after_write", cell.after_write},
           {"target", std::string(chosen_target())},
           {"ns_per_element", nanoseconds(cell, result.rotary)},
           {"gb_per_s", gigabytes(cell, result.rotary)},

@@ -226,7 +226,7 @@ python_stage() {
 for stage in "$@"; do
   build_targets=() ctest_options=() folder=""
   case "$stage" in
-    release) run_stage release g++ -DCMAKE_BUILD_TYPE=Release -DROTARY_TORCH=OFF -DROTARY_CUDA=OFF ;;
+    release) run_stage release g++ -DCMAKE_BUILD_TYPE=Release -DROTARY_TORCH=OFF -DROTARY_CUDA=OFF -DROTARY_BENCH=ON ;;
     asan) need_sanitizers
           # Not the tests that are no other here, nor some that run a hundred commands which others run too.
           # One type of tensors is enough, and glibc leaks the path of a locale.

@@ -5,6 +5,7 @@
 #include <chrono>
 #include <cstring>
 
+#include "cpu/tuning.h"
 #include "plain_loop.h"
 #include "rotary/reference.h"
 #include "rotary/targets.h"
@@ -28,7 +29,8 @@ std::vector<std::byte> gathered(const Heads& x, const std::vector<std::int64_t>&
 
 std::string words_of(const Cell& cell) {
   return std::string(name(cell.dtype)) + " " + name(cell.pairing) + ", " + std::to_string(cell.tokens) +
-         (cell.tokens == 1 ? " token, " : " tokens, ") + (cell.in_place ? "in place" : "out of place");
+         (cell.tokens == 1 ? " token, " : " tokens, ") + (cell.in_place ? "in place" : "out of place") +
+         (cell.after_write ? ", after a write" : "");
 }
 
 using Clock = std::chrono::steady_clock;
@@ -48,6 +50,15 @@ std::vector<Cell> grid() {
       for (const Pairing pairing : {Pairing::half, Pairing::interleaved}) {
         for (const bool in_place : {true, false}) cells.push_back({dtype, pairing, tokens, in_place});
       }
+    }
+  }
+  // A token has q_heads + kv_heads heads of floats. At most 32 MiB of the last cache count.
+  const std::int64_t token_bytes = bytes({.dtype = DType::f32}) / 2, last_cache = 4 * detail::tuning().memory_from;
+  for (const std::int64_t halves : {1, 2, 3}) {
+    const std::int64_t tokens = halves * (last_cache / 2 / token_bytes);
+    for (const Pairing pairing : {Pairing::half, Pairing::interleaved}) {
+      cells.push_back({DType::f32, pairing, tokens, true});
+      if (halves == 2) cells.push_back({DType::f32, pairing, tokens, true, true});
     }
   }
   return cells;
@@ -79,9 +90,8 @@ ReadyCell::ReadyCell(const Cell& cell, Memory& memory)
   k_out = heads(out, q_heads, kv_heads);
 }
 
-// Numbers between -2 and 2, the same each time, repeated in a period that no row divides. Results that nothing has
-// written hold 0xee.
-void ReadyCell::fill() const {
+// Numbers between -2 and 2, the same each time, repeated in a period that no row divides.
+void ReadyCell::write_inputs() const {
   constexpr std::size_t period = 65521;
   std::vector<std::byte> values(period * size_of(cell_.dtype));
   std::uint32_t state = 1;
@@ -92,9 +102,13 @@ void ReadyCell::fill() const {
     const void* const stored = cell_.dtype == DType::f32 ? static_cast<const void*>(&value) : &half;
     std::memcpy(values.data() + i * size_of(cell_.dtype), stored, size_of(cell_.dtype));
   }
-  std::memset(other_, 0xee, size_);
   for (std::size_t done = 0; done < size_; done += values.size())
     std::memcpy(in_ + done, values.data(), std::min(values.size(), size_ - done));
+}
+
+void ReadyCell::fill() const {
+  std::memset(other_, 0xee, size_);
+  write_inputs();
 }
 
 void ReadyCell::rotate() const { rotate_qk({q, q_out}, {k, k_out}, table_); }
@@ -138,7 +152,8 @@ std::int64_t ReadyCell::verify(const char* name, const std::function<void()>& wo
 
 // ---- measuring -------------------------------------------------------------------------------------
 
-Medians medians_in_turn(const std::array<std::function<void()>, 3>& works, double seconds) {
+Medians medians_in_turn(const std::array<std::function<void()>, 3>& works, double seconds,
+                        const std::function<void()>& before) {
   constexpr double sample = 200e-6;  // seconds at least
   constexpr int least = 3, most = 1001;
   std::array<int, 3> runs = {1, 1, 1};
@@ -151,6 +166,7 @@ Medians medians_in_turn(const std::array<std::function<void()>, 3>& works, doubl
   for (; found.samples < least || (found.samples < most && Clock::now() < end); ++found.samples) {
     for (std::size_t turn = 0; turn < works.size(); ++turn) {
       const std::size_t i = found.samples % 2 == 0 ? turn : works.size() - 1 - turn;  // out of step with the scheduler
+      if (before) before();
       if (runs[i] > 1) works[i]();  // the caches are as this work leaves them
       samples[i].push_back(seconds_of(works[i], runs[i]) / runs[i]);
     }
@@ -166,7 +182,8 @@ Result measure(const ReadyCell& cell, double seconds) {
   cell.verify("the plain loop", [&] { cell.rotate_by_loop(); });
   const std::int64_t verified = cell.verify("rotate_qk", [&] { cell.rotate(); });
   const Medians found =
-      medians_in_turn({[&] { cell.rotate(); }, [&] { cell.rotate_by_loop(); }, [&] { cell.copy(); }}, seconds);
+      medians_in_turn({[&] { cell.rotate(); }, [&] { cell.rotate_by_loop(); }, [&] { cell.copy(); }}, seconds,
+                      cell.after_write() ? [&] { cell.write_inputs(); } : std::function<void()>());
   return {found.seconds[0], found.seconds[1], found.seconds[2], found.samples, verified};
 }
 

@@ -22,9 +22,11 @@ struct Cell {
   Pairing pairing = Pairing::half;
   std::int64_t tokens = 1;
   bool in_place = true;
+  bool after_write = false;  // q and k have just been written, in the order of addresses, as by a projection
 };
 
-// f32 and bf16, both pairings, 1, 64, 2048 and 8192 tokens, in place and out of place.
+// f32 and bf16, both pairings, 1, 64, 2048 and 8192 tokens, in place and out of place; then f32 in place, both
+// pairings, of 0.5, 1 and 1.5 times the last cache, and of 1 after a write.
 std::vector<Cell> grid();
 
 std::int64_t elements(const Cell&);
@@ -47,9 +49,11 @@ class ReadyCell {
   using Memory = std::vector<Page>;
   ReadyCell(const Cell&, Memory& memory);
 
+  bool after_write() const { return cell_.after_write; }
   void rotate() const;
   void rotate_by_loop() const;
   void copy() const;
+  void write_inputs() const;
 
   // Runs `work` once on the first inputs and compares 64 tokens at most, the first and the last among them, with
   // reference::rotate. Returns the number of elements that were compared. Throws CHECK unless all are equal.
@@ -58,7 +62,7 @@ class ReadyCell {
   Heads q, k, q_out, k_out;  // in place q_out is q and k_out is k
 
  private:
-  void fill() const;
+  void fill() const;  // the inputs, and 0xee where nothing has written a result
 
   const Cell cell_;
   const std::string target_;
@@ -73,8 +77,9 @@ struct Medians {
   int samples = 0;                     // the number for each work
 };
 // Times the works in turn, so that a slow moment of the machine hits all of them, for about `seconds` together; three
-// samples of each at least.
-Medians medians_in_turn(const std::array<std::function<void()>, 3>& works, double seconds);
+// samples of each at least. `before`, if any, runs before each sample and is not timed.
+Medians medians_in_turn(const std::array<std::function<void()>, 3>& works, double seconds,
+                        const std::function<void()>& before = {});
 
 // Verifies rotary and the plain loop, then times them and the copy in turn. Throws CHECK.
 Result measure(const ReadyCell&, double seconds);

@@ -3,7 +3,9 @@
 
 #include <algorithm>
 #include <cstring>
+#include <map>
 #include <set>
+#include <vector>
 
 #include "bench/cell.h"
 #include "core/tests/support/checks.h"
@@ -20,11 +22,15 @@ std::vector<Cell> cells_of(std::int64_t tokens) {
   return cells;
 }
 
+constexpr std::size_t crossed = 32;  // cells of the grid that cross types, pairings, lengths and places
+
 TEST(Bench, the_grid_crosses_types_pairings_lengths_and_places) {
   std::set<DType> dtypes;
   std::set<Pairing> pairings;
   std::set<std::int64_t> lengths;
-  for (const Cell& cell : grid()) {
+  std::vector<Cell> cells = grid();
+  cells.resize(crossed);
+  for (const Cell& cell : cells) {
     dtypes.insert(cell.dtype);
     pairings.insert(cell.pairing);
     lengths.insert(cell.tokens);
@@ -32,8 +38,38 @@ TEST(Bench, the_grid_crosses_types_pairings_lengths_and_places) {
   EXPECT_EQ(dtypes, (std::set{DType::f32, DType::bf16}));
   EXPECT_EQ(pairings, (std::set{Pairing::half, Pairing::interleaved}));
   EXPECT_EQ(lengths, (std::set<std::int64_t>{1, 64, 2048, 8192}));
-  EXPECT_EQ(grid().size(), 32U);
   EXPECT_EQ(bytes({DType::bf16, Pairing::half, 3, true}), 2 * 3 * 40 * 128 * 2);
+}
+
+TEST(Bench, the_last_cells_lie_around_the_last_cache) {
+  const std::vector<Cell> cells = grid();
+  ASSERT_EQ(cells.size(), crossed + 8);
+  std::map<std::int64_t, int> of_length;
+  int after_write = 0;
+  for (std::size_t i = crossed; i < cells.size(); ++i) {
+    EXPECT_TRUE(cells[i].in_place && cells[i].dtype == DType::f32);
+    ++of_length[cells[i].tokens];
+    after_write += cells[i].after_write ? 1 : 0;
+  }
+  const std::int64_t half = cells[crossed].tokens;
+  EXPECT_EQ(of_length, (std::map<std::int64_t, int>{{half, 2}, {2 * half, 4}, {3 * half, 2}}));
+  EXPECT_EQ(after_write, 2);
+}
+
+TEST(Bench, a_write_brings_the_inputs_back) {
+  ReadyCell::Memory memory;
+  const Cell cell{DType::f32, Pairing::half, 3, true, true};
+  const ReadyCell ready(cell, memory);
+  const auto inputs = [&] {
+    const auto* const first = static_cast<const std::byte*>(ready.q.data);
+    return std::vector<std::byte>(first, first + bytes(cell) / 2);
+  };
+  ready.write_inputs();
+  const std::vector<std::byte> written = inputs();
+  ready.rotate();
+  EXPECT_NE(inputs(), written);
+  ready.write_inputs();
+  EXPECT_EQ(inputs(), written);
 }
 
 // ---- verification ----

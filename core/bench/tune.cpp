@@ -180,7 +180,7 @@ class Tuner {
     std::vector<Work> cases;
     for (Index bytes = 32 * kib; bytes <= mib; bytes *= 2) {
       for (const DType dtype : {DType::f32, DType::bf16})
-        cases.push_back(rotation(dtype, bytes, true, {Direction::forward, pool}));
+        cases.push_back(rotation(dtype, bytes, true, {.executor = &pool}));
     }
     sweep("grain_bytes", &detail::Tuning::grain_bytes, 16 * kib, cases);
   }

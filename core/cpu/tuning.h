@@ -9,8 +9,12 @@
 namespace rotary::detail {
 
 struct Tuning {
-  // A call that reads and writes more bytes, out of place, works from memory: a quarter of the last cache.
+  // A call that touches more bytes works from memory. Interleaved floats in place: a quarter of the last cache; half
+  // floats in place and 16-bit types: three eighths of it; floats out of place: the second-level cache. Intel, and
+  // where it is unknown: a quarter.
   std::int64_t memory_from = 8 * 1024 * 1024;
+  std::int64_t half_memory_from = 8 * 1024 * 1024;
+  std::int64_t copy_memory_from = 8 * 1024 * 1024;
   // A call out of place writes past the caches if it reads, for each of its threads, more bytes than stream_from, so
   // that half of the last cache would not hold all; or more than kept_from and at most kept_to, so that its input stays
   // in the second-level cache, which it would not beside the result.
@@ -21,6 +25,11 @@ struct Tuning {
   int runs_in_place = 2;
   // Prefetch distance in each part, in bytes; 0: left to the hardware.
   std::int64_t fetched_ahead = 0;
+  // Floats beyond the second-level cache whose row is two fillings of the registers: the heads that rotate by the first
+  // half of the row before they do by the second.
+  std::int64_t heads_of_part = 8;
+  // A call that touches at most so many bytes stays in the first-level cache.
+  std::int64_t first_cache = 32 * 1024;
   // The number of heads walked at once in layouts whose tokens are adjacent: they share a row of the table.
   std::int64_t heads = 4;
   // The least work that is worth a thread: a fork and join costs about as much.

@@ -170,11 +170,12 @@ void rotate_both(void* context, Index begin, Index end) {
   if (end > q_rows) work.kernel(work.jobs->k, std::max(begin, q_rows) - q_rows, end - q_rows);
 }
 
-void run_jobs(const Jobs& jobs, const RotateOptions& options) {
-  const Job &q = jobs.q, &k = jobs.k;
+void run_jobs(Jobs& jobs, const RotateOptions& options) {
+  Job &q = jobs.q, &k = jobs.k;
   const Index q_rows = q.rows(), k_rows = k.rows();
   if (k_rows == 0) return run_job(q, nullptr, options);
   if (q_rows == 0) return run_job(k, nullptr, options);
+  q.call_bytes = k.call_bytes = q.bytes_read() + k.bytes_read();
   TwoWorks work{&jobs, cpu::chosen().rotate, 0, 0, 0};
   const Index row_bytes = q.pairs * Index{2 * sizeof(float)};
   // Not for few tokens: their rows of the table stay in the cache anyway, and threads share heads. Nor for

@@ -71,6 +71,7 @@ struct Four : Traits {
 
 template <bool past_caches>
 struct CalmLanes;
+struct NearLanes;
 
 // past_caches: the stores of whole vectors are non-temporal, to addresses that are multiples of the vector's size.
 template <bool past_caches>
@@ -81,10 +82,13 @@ struct LanesWith : Traits {
   template <class T>
   static constexpr bool cheap_evens = is_bf16<T>;
   template <class T>
-  static constexpr bool cheap_swap = !is_bf16<T>;
+  static constexpr bool cheap_swap = std::is_same_v<T, f16>;  // NearLanes: floats too
+  template <class T>
+  static constexpr bool cheap_split = std::is_same_v<T, float>;
   using Floats = __m256;
   using Narrower = Four;
   using HalfLanes = Four;
+  using NearLanes = avx2::NearLanes;
   using Calm = CalmLanes<past_caches>;
   using Streaming = LanesWith<true>;
   template <class T>
@@ -101,23 +105,34 @@ struct LanesWith : Traits {
     return x;
   }
   static Floats load(const float* p) { return held(_mm256_loadu_ps(p)); }
+  static void store(float* p, Floats x) { past_caches ? _mm256_stream_ps(p, x) : _mm256_storeu_ps(p, x); }
+  static void fence() { _mm_sfence(); }
   static Floats swap(Floats x) { return _mm256_permute_ps(x, 0xb1); }
   static Floats load_twice(const float* p) {
     const __m256i order = _mm256_setr_epi32(0, 0, 1, 1, 2, 2, 3, 3);
     return _mm256_permutevar8x32_ps(_mm256_castps128_ps256(_mm_loadu_ps(p)), order);
   }
   static Floats alternating(float x) { return _mm256_setr_ps(-x, x, -x, x, -x, x, -x, x); }
-  static void store(float* p, Floats x) { past_caches ? _mm256_stream_ps(p, x) : _mm256_storeu_ps(p, x); }
-  static void fence() { _mm_sfence(); }
+  // Separates the pairs within each half of 128 bits: their order is 0 1 4 5 2 3 6 7. join undoes it.
+  static void split(Floats low, Floats high, Floats& even, Floats& odd) {
+    even = _mm256_shuffle_ps(low, high, 0x88);
+    odd = _mm256_shuffle_ps(low, high, 0xdd);
+  }
+  static void join(Floats even, Floats odd, Floats& low, Floats& high) {
+    low = _mm256_unpacklo_ps(even, odd);
+    high = _mm256_unpackhi_ps(even, odd);
+  }
+  static Floats load_split(const float* row) { return middle_crossed(load(row)); }
   static void load2(const float* p, Floats& even, Floats& odd) {
-    const Floats low = load(p), high = load(p + 8);
-    even = middle_crossed(_mm256_shuffle_ps(low, high, 0x88));
-    odd = middle_crossed(_mm256_shuffle_ps(low, high, 0xdd));
+    split(load(p), load(p + 8), even, odd);
+    even = middle_crossed(even);
+    odd = middle_crossed(odd);
   }
   static void store2(float* p, Floats even, Floats odd) {
-    const Floats low = _mm256_unpacklo_ps(even, odd), high = _mm256_unpackhi_ps(even, odd);
-    store(p, _mm256_permute2f128_ps(low, high, 0x20));
-    store(p + 8, _mm256_permute2f128_ps(low, high, 0x31));
+    Floats low, high;
+    join(middle_crossed(even), middle_crossed(odd), low, high);
+    store(p, low);
+    store(p + 8, high);
   }
 
   // Whether the row has no NaN. See round_ordered.
@@ -218,6 +233,13 @@ struct CalmLanes : LanesWith<past_caches> {
 };
 
 using Lanes = LanesWith<false>;
+
+struct NearLanes : Lanes {
+  template <class T>
+  static constexpr bool cheap_swap = true;
+  template <class T>
+  static constexpr bool cheap_split = false;
+};
 
 }  // namespace avx2
 }  // namespace

@@ -19,6 +19,8 @@ struct Traits {
   template <class T>
   static constexpr bool cheap_swap = false;  // has swap, load_twice and alternating, cheaper than load2
   template <class T>
+  static constexpr bool cheap_split = false;  // has split, join, load_split; NearLanes has cheap_swap instead
+  template <class T>
   static constexpr bool watches_rows = false;  // has calm() and Calm: faster lanes, for the rows that calm() accepts
   template <class T>
   static constexpr bool watches_pairs = false;  // and tiny(): Calm is only for pairs that it does not find

@@ -24,7 +24,10 @@ Random random_of(Choices& choices) {
 
 void walk_memory(Choices& choices) {
   detail::Tuning& tuning = detail::tuning();
-  tuning.memory_from = choices.coin() ? INT64_MAX : 0;
+  tuning.memory_from = tuning.half_memory_from = choices.coin() ? INT64_MAX : 0;
+  tuning.copy_memory_from = choices.coin() ? INT64_MAX : 0;
+  tuning.first_cache = choices.coin() ? INT64_MAX : 0;
+  tuning.heads_of_part = 1 + choices.below(9);
   tuning.fetched_ahead = choices.coin() ? 1024 : 0;
   tuning.runs_in_place = 1 + choices.below(detail::most_runs);
   tuning.heads = 1 + choices.below(6);

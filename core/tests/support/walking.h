@@ -12,19 +12,24 @@
 namespace rotary::tests {
 
 struct Walk {
-  std::int64_t memory_from, fetched_ahead;
+  std::int64_t memory_from, copy_memory_from, first_cache, fetched_ahead;
   int runs_in_place;
 };
-// The first takes all elements from a cache, the others from memory, tuned as on AMD and as on Intel.
-inline constexpr Walk walks[] = {{INT64_MAX, 0, 2}, {0, 0, 2}, {0, 1024, 4}};
+// From the first-level cache, from the last one, and from memory, tuned as on AMD and as on Intel.
+inline constexpr Walk walks[] = {
+    {INT64_MAX, INT64_MAX, INT64_MAX, 0, 2}, {INT64_MAX, 0, 0, 0, 2}, {0, 0, 0, 0, 2}, {0, 0, 0, 1024, 4}};
 
 class Walking {
  public:
   explicit Walking(std::int64_t table_bytes) { detail::tuning().table_bytes = table_bytes; }
   explicit Walking(const Walk& walk) {
-    detail::tuning().memory_from = walk.memory_from;
-    detail::tuning().fetched_ahead = walk.fetched_ahead;
-    detail::tuning().runs_in_place = walk.runs_in_place;
+    detail::Tuning& tuning = detail::tuning();
+    tuning.memory_from = tuning.half_memory_from = walk.memory_from;
+    tuning.copy_memory_from = walk.copy_memory_from;
+    tuning.heads_of_part = 3;
+    tuning.first_cache = walk.first_cache;
+    tuning.fetched_ahead = walk.fetched_ahead;
+    tuning.runs_in_place = walk.runs_in_place;
   }
   ~Walking() { detail::tuning() = before_; }
   Walking(const Walking&) = delete;
