@@ -21,6 +21,8 @@ def one_process(parallel_state):
 
 
 def rotary_module(model, layer, kinds):
+    if any(hasattr(m, "permute_qk_weight_for_rotary") for m in model.modules()):
+        raise NotThere("it permutes the weights of q and k when they are loaded")
     inside = [m for name, m in model.named_modules() if f"layers.{layer}." in name and "vis" not in name]
     turns = next((m for m in inside if isinstance(m, kinds)), None)
     if turns is None:

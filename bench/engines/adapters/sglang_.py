@@ -1,5 +1,6 @@
 """SGLang's CPU engine: the model of the config on the meta device, and forward_native of the rotary module of the
 layer's attention. sgl_kernel, whose kernels turn nothing here, is a module of nothing."""
+import json
 import os
 import sys
 from unittest import mock
@@ -9,7 +10,7 @@ sys.modules["sgl_kernel"] = mock.MagicMock()
 
 import served  # noqa: E402
 import torch  # noqa: E402
-from harness import main, make_small  # noqa: E402
+from harness import NotThere, main, make_small  # noqa: E402
 from sglang.srt import runtime_context, server_args  # noqa: E402
 from sglang.srt.configs.load_config import LoadConfig  # noqa: E402
 from sglang.srt.configs.model_config import ModelConfig  # noqa: E402
@@ -26,8 +27,11 @@ parallel_state.initialize_model_parallel(backend="gloo")
 
 
 def rotate(folder, case, q, positions):
-    make_small(folder, case["layer"])
+    small = json.loads(make_small(folder, case["layer"]))
     config = ModelConfig(folder, False, context_length=case["length"], dtype="float32")
+    kinds = (small.get("text_config") or small).get("layer_types")
+    if kinds and list(config.hf_text_config.layer_types) != kinds:
+        raise NotThere("the last layer of fewer is made another kind")
     factory._ROPE_DICT.clear()
     with torch.device("meta"):
         model = _initialize_model(config, LoadConfig())

@@ -7,7 +7,7 @@ os.environ |= {"VLLM_TARGET_DEVICE": "cpu", "VLLM_LOGGING_LEVEL": "ERROR", "VLLM
 
 import served  # noqa: E402
 import torch  # noqa: E402
-from harness import NotThere, main  # noqa: E402
+from harness import main  # noqa: E402
 from vllm.config import set_current_vllm_config  # noqa: E402
 from vllm.distributed import parallel_state  # noqa: E402
 from vllm.engine.arg_utils import EngineArgs  # noqa: E402
@@ -30,8 +30,6 @@ def rotate(folder, case, q, positions):
         parallel_state.initialize_model_parallel()
         with torch.device("meta"):
             model = initialize_model(vllm_config=config)
-        if any(hasattr(m, "permute_qk_weight_for_rotary") for m in model.modules()):
-            raise NotThere("it permutes the weights of q and k when they are loaded")
         turns = served.rotary_module(model, case["layer"], KINDS)
         rows = len(getattr(turns, "cos_sin_cache", range(turns.max_position_embeddings)))
         return served.turn(turns, rows, case, q, positions, ropes.DeepseekScalingRotaryEmbedding)
