@@ -35,6 +35,8 @@ def rotate(folder, case, q, positions):
     factory._ROPE_DICT.clear()
     with torch.device("meta"):
         model = _initialize_model(config, LoadConfig())
+    if any("layers." not in name and "vis" not in name and hasattr(m, "inv_freq") for name, m in model.named_modules()):
+        raise NotThere("the model makes the rows of its layers; their own module turns on some CPUs alone")
     turns = served.rotary_module(model, case["layer"], KINDS)
     rows = len(getattr(turns, "cos_sin_cache", range(turns.max_position_embeddings)))
     return served.turn(turns, rows, case, q, positions, factory.DeepseekScalingRotaryEmbedding)
