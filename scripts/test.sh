@@ -25,7 +25,7 @@
 #             UndefinedBehaviorSanitizer
 #   core, gpu, files, tools, cli    a part alone, with what stands below it: its tests, of an own build
 #   parity    the same on a whole torch beside transformers (6 GB): the op from Python, the models against transformers
-#   scripts/test.sh [STAGE]...     default: release wheel; .ci/run: also asan, cuda, neon, torch, bare and web
+#   scripts/test.sh [STAGE]...     default: release wheel; .ci/run: also asan, cuda, neon, torch and bare
 #   ROTARY_AGAIN=1  release and wheel without what another compiler or system finds nothing new in, as the stage bare
 #                   runs them: the tests labelled `once`, and the checkers of the Python package's types
 # The last line printed is "N passed, N failed, N skipped".

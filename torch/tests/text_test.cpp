@@ -66,8 +66,8 @@ TEST_F(Texts, AVocabularyComesBackFromItsFile) {
 }
 
 TEST_F(Texts, AFileThatIsNoVocabularyIsRefused) {
-  const auto expect_refused = [this](const std::string& code, const std::string& words, const std::string& json) {
-    expect_error(code, words, [&] { Vocabulary::read(write("v.json", json)); });
+  const auto expect_refused = [this](const std::string& code, const std::string& words, const std::string& text) {
+    expect_error(code, words, [&] { Vocabulary::read(write("v.json", text)); });
   };
   expect_refused("JSON", "", "{\"a\": 0");
   expect_refused("JSON", "", "{\"a\": 0, \"a\": 1}");
