@@ -28,10 +28,6 @@ Columns columns() {
 double nanoseconds(const Cell& cell, double seconds) { return 1e9 * seconds / static_cast<double>(elements(cell)); }
 double gigabytes(const Cell& cell, double seconds) { return 1e-9 * static_cast<double>(bytes(cell)) / seconds; }
 
-std::string place(const Cell& cell) {
-  return cell.after_write ? "after write" : cell.in_place ? "in place" : "out of place";
-}
-
 std::string row(const Cell& cell, const Result& result) {
   return columns().line({name(cell.dtype), name(cell.pairing), std::to_string(cell.tokens), place(cell),
                          fixed(1e6 * result.rotary, 2) + " us", fixed(nanoseconds(cell, result.rotary), 4),

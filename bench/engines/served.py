@@ -30,12 +30,13 @@ def rotary_module(model, layer, kinds):
     return turns
 
 
-def turn(turns, rows, case, q, positions, three_axes=()):
-    """The module's own rotation of q at the positions that its table of so many rows reaches. MLA hands its rope the
-    end of the head; the classes of three_axes take [tokens, heads, head_dim]."""
+def turn(turns, case, q, positions, three_axes=()):
+    """The module's own rotation of q at the positions that its table reaches. MLA hands its rope the end of the head;
+    the classes of three_axes take [tokens, heads, head_dim]."""
     begin = case["first"] if turns.head_size == case["rotary_dim"] else 0
     if begin + turns.head_size != q.shape[1]:
         raise OtherHead(turns.head_size)
+    rows = len(getattr(turns, "cos_sin_cache", range(turns.max_position_embeddings)))
     positions = torch.tensor(positions)
     reached = positions.reshape(-1, len(q)).amax(0) < rows
     head = torch.tensor(q)[reached, begin:]

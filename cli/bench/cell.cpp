@@ -29,8 +29,7 @@ std::vector<std::byte> gathered(const Heads& x, const std::vector<std::int64_t>&
 
 std::string words_of(const Cell& cell) {
   return std::string(name(cell.dtype)) + " " + name(cell.pairing) + ", " + std::to_string(cell.tokens) +
-         (cell.tokens == 1 ? " token, " : " tokens, ") + (cell.in_place ? "in place" : "out of place") +
-         (cell.after_write ? ", after a write" : "");
+         (cell.tokens == 1 ? " token, " : " tokens, ") + place(cell);
 }
 
 using Clock = std::chrono::steady_clock;
@@ -52,16 +51,19 @@ std::vector<Cell> grid() {
       }
     }
   }
-  // A token has q_heads + kv_heads heads of floats. At most 32 MiB of the last cache count.
-  const std::int64_t token_bytes = bytes({.dtype = DType::f32}) / 2, last_cache = 4 * detail::tuning().memory_from;
+  const std::int64_t token_bytes = bytes({.dtype = DType::f32}) / 2;
   for (const std::int64_t halves : {1, 2, 3}) {
-    const std::int64_t tokens = halves * (last_cache / 2 / token_bytes);
+    const std::int64_t tokens = halves * (detail::tuning().last_cache / 2 / token_bytes);
     for (const Pairing pairing : {Pairing::half, Pairing::interleaved}) {
       cells.push_back({DType::f32, pairing, tokens, true});
       if (halves == 2) cells.push_back({DType::f32, pairing, tokens, true, true});
     }
   }
   return cells;
+}
+
+const char* place(const Cell& cell) {
+  return cell.after_write ? "after write" : cell.in_place ? "in place" : "out of place";
 }
 
 std::int64_t elements(const Cell& cell) { return cell.tokens * (q_heads + kv_heads) * head_dim; }

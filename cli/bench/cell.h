@@ -29,6 +29,7 @@ struct Cell {
 // pairings, of 0.5, 1 and 1.5 times the last cache, and of 1 after a write.
 std::vector<Cell> grid();
 
+const char* place(const Cell&);  // in words
 std::int64_t elements(const Cell&);
 std::int64_t bytes(const Cell&);  // q and k are read and written once each: 2 * elements * size
 

@@ -53,16 +53,14 @@ bool intel() noexcept {
 #endif
 }
 
-// The size where it is unknown, and at most: a system may report a last-level cache larger than this process's share.
-constexpr std::int64_t most_last_cache = 32 * 1024 * 1024;
-
 Tuning chosen() noexcept {
   Tuning best;
   const auto second_cache = static_cast<std::int64_t>(data_caches()[1]);
   const auto last_cache = static_cast<std::int64_t>(*std::max_element(data_caches().begin(), data_caches().end()));
-  best.memory_from = (last_cache > 0 ? std::min(last_cache, most_last_cache) : most_last_cache) / 4;
+  if (last_cache > 0) best.last_cache = std::min(last_cache, best.last_cache);
+  best.memory_from = best.last_cache / 4;
   if (data_caches()[0] > 0) best.first_cache = static_cast<std::int64_t>(data_caches()[0]);
-  best.half_memory_from = intel() ? best.memory_from : best.memory_from / 2 * 3;
+  best.half_memory_from = intel() ? best.memory_from : best.last_cache / 8 * 3;
   best.copy_memory_from = intel() || second_cache == 0 ? best.memory_from : second_cache;
 #if ROTARY_X86  // AArch64 has no non-temporal stores that are faster
   best.stream_from = best.memory_from;

@@ -9,6 +9,9 @@
 namespace rotary::detail {
 
 struct Tuning {
+  // Bytes of the last cache that count: 32 MiB where its size is unknown, and at most, as a system may report a cache
+  // larger than this process's share.
+  std::int64_t last_cache = 32 * 1024 * 1024;
   // A call that touches more bytes works from memory. Interleaved floats in place: a quarter of the last cache; half
   // floats in place and 16-bit types: three eighths of it; floats out of place: the second-level cache. Intel, and
   // where it is unknown: a quarter.
@@ -25,8 +28,8 @@ struct Tuning {
   int runs_in_place = 2;
   // Prefetch distance in each part, in bytes; 0: left to the hardware.
   std::int64_t fetched_ahead = 0;
-  // Floats beyond the second-level cache whose row is two fillings of the registers: the heads that rotate by the first
-  // half of the row before they do by the second.
+  // Floats of a call beyond copy_memory_from whose row is two fillings of the registers: the heads that rotate by the
+  // first half of the row before they do by the second.
   std::int64_t heads_of_part = 8;
   // A call that touches at most so many bytes stays in the first-level cache.
   std::int64_t first_cache = 32 * 1024;

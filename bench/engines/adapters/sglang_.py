@@ -38,8 +38,7 @@ def rotate(folder, case, q, positions):
     if any("layers." not in name and "vis" not in name and hasattr(m, "inv_freq") for name, m in model.named_modules()):
         raise NotThere("the model makes the rows of its layers; their own module turns on some CPUs alone")
     turns = served.rotary_module(model, case["layer"], KINDS)
-    rows = len(getattr(turns, "cos_sin_cache", range(turns.max_position_embeddings)))
-    return served.turn(turns, rows, case, q, positions, factory.DeepseekScalingRotaryEmbedding)
+    return served.turn(turns, case, q, positions, factory.DeepseekScalingRotaryEmbedding)
 
 
 if __name__ == "__main__":

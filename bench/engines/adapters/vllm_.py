@@ -31,8 +31,7 @@ def rotate(folder, case, q, positions):
         with torch.device("meta"):
             model = initialize_model(vllm_config=config)
         turns = served.rotary_module(model, case["layer"], KINDS)
-        rows = len(getattr(turns, "cos_sin_cache", range(turns.max_position_embeddings)))
-        return served.turn(turns, rows, case, q, positions, ropes.DeepseekScalingRotaryEmbedding)
+        return served.turn(turns, case, q, positions, ropes.DeepseekScalingRotaryEmbedding)
 
 
 if __name__ == "__main__":
