@@ -112,10 +112,7 @@ Ref capsule_of_torch(PyObject* object) {
 void ArrayView::take(const dlpack::Tensor& tensor) {
   using namespace dlpack;
   const std::int32_t device = tensor.device.type;
-  if (memory_ == Memory::cuda && device != dlpack::cuda) {
-    fail(Code::DEVICE, name_, "the array must be in a CUDA device's memory but is on DLPack's type ", device);
-  }
-  if (memory_ == Memory::cpu && device != cpu && device != pinned_by_cuda && device != pinned_by_rocm) {
+  if (device != cpu && device != pinned_by_cuda && device != pinned_by_rocm) {
     fail(Code::DEVICE, name_, "the array must be in the CPU's memory but got one on another device (DLPack's type ",
          device, "): move it to the CPU");
   }
@@ -210,7 +207,7 @@ void ArrayView::check_guards(PyObject* object) const {
 
 Kind ArrayView::kind_of(PyObject* object) { return known(object).kind; }
 
-ArrayView::ArrayView(PyObject* object, const char* name, bool guards, Memory memory) : name_(name), memory_(memory) {
+ArrayView::ArrayView(PyObject* object, const char* name, bool guards) : name_(name) {
   kind = known(object).kind;
   if (guards && kind == Kind::torch) check_guards(object);
   if (kind == Kind::traced) {

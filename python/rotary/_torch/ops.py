@@ -1,7 +1,7 @@
 # mypy: disable-error-code="import-not-found,attr-defined,no-any-return,no-untyped-call,no-untyped-def,misc"
 """The ops rotary::rotate and rotate_qk, with the schema of librotary_torch.so.
 
-They are defined by torch.library.Library without its autograd, which costs 10 us a call even under no_grad and breaks
+They are defined, unless that library is loaded, by torch.library.Library without its autograd, which costs 10 us a call even under no_grad and breaks
 torch.func. The gradient is a kernel of the dispatch key Autograd, which graphs of torch.compile and torch.export reach.
 Gradients of cos and sin, torch.func and forward mode are those of torch's own operations.
 """
@@ -53,26 +53,6 @@ def lies_side_by_side(x: Tensor) -> bool:
     return x.dim() == 0 or x.stride(-1) == 1
 
 
-# ---- the CUDA kernels, where _core was built with them (-DROTARY_CUDA=ON) ----
-
-BUILT = _core._gpu_built() and torch.version.cuda is not None
-
-
-def has_cuda_kernels(x: Tensor) -> bool:
-    return BUILT and x.device.type == "cuda" and x.dtype != torch.float64
-
-
-def _rotate_on_cuda(cos: Tensor, sin: Tensor, how: How, tensors: Sequence[Tensor], outs: Sequence[Tensor]) -> None:
-    """Rotates the tensors into outs, which have their shapes, on the device's current stream."""
-    rows = [one.to(torch.float32).contiguous() for one in (cos, sin)]
-    for x, out in zip(tensors, outs):
-        out[..., : how.first].copy_(x[..., : how.first])
-    (q, k), (q_out, k_out) = (*tensors, None)[:2], (*outs, None)[:2]
-    with torch.cuda.device(cos.device):
-        stream = torch.cuda.current_stream(cos.device).cuda_stream
-        _core._gpu_rotate(q, k, q_out, k_out, *rows, *how, stream)
-
-
 # ---- one tensor, or q and k ----
 
 
@@ -97,23 +77,16 @@ def _name_of(tensors: Sequence[Tensor]) -> str:
 
 def _turned(tensors: Sequence[Tensor], cos: Tensor, sin: Tensor, how: How) -> tuple[Tensor, ...]:
     """Rotates: the kernel of the ops for all backends."""
-    operation = _name_of(tensors)
-    outs: Any = (None,) * len(tensors)  # _core makes new ones
-    on_cuda = all(map(has_cuda_kernels, tensors))
-    if not on_cuda and not all(map(has_kernels, tensors)):
+    if not all(map(has_kernels, tensors)):
         return tuple(like(x).copy_(y) for x, y in zip(tensors, by_formula(tensors, cos, sin, how)))
-    if on_cuda or not all(map(lies_side_by_side, tensors)):
-        outs = tuple(map(like, tensors))
-        tensors = [x if on_cuda and lies_side_by_side(x) else x.contiguous() for x in tensors]
-    if on_cuda:
-        check(operation, tensors, cos, sin, how)
-        _rotate_on_cuda(cos, sin, how, tensors, outs)
-        return outs
+    outs: Any = (None,) * len(tensors)  # _core makes new ones
+    if not all(map(lies_side_by_side, tensors)):
+        outs, tensors = tuple(map(like, tensors)), [x.contiguous() for x in tensors]
     words = how.first, "backward" if how.backward else "forward"
     table = cos, sin, how.pairing, ""
     if len(tensors) == 2:
-        return _core.rotate_qk(operation, *tensors, table, how.layout, *outs, *words, None)
-    return (_core.rotate(operation, *tensors, table, how.layout, *outs, *words),)
+        return _core.rotate_qk("rotate_qk", *tensors, table, how.layout, *outs, *words, None)
+    return (_core.rotate("rotate", *tensors, table, how.layout, *outs, *words),)
 
 
 def _fake(tensors: Sequence[Tensor], cos: Tensor, sin: Tensor, how: How) -> tuple[Tensor, ...]:
