@@ -11,7 +11,7 @@ from ._memory import flattened
 from ._tables import Frequencies, Table, frequencies
 from ._rope import Rope, _read, _rope
 from ._types import Positions, Source
-from ._values import _Record
+from ._values import Record
 from ._words import Angles, Pairing, Rounding, check_pairing, fail
 from .scalings import Scaling
 
@@ -21,7 +21,7 @@ else:  # needs torch
     Report = Any
 
 
-class ModelRope(_Record, public="rotary.tools"):
+class ModelRope(Record, public="rotary.tools", repr=False):
     """One rope of a model, and the layers that use it.
 
     Attributes:
@@ -126,7 +126,7 @@ class ModelRope(_Record, public="rotary.tools"):
         return f"ModelRope({self._summary()})"
 
 
-class Ropes(_Record, Sequence[ModelRope], public="rotary.tools"):
+class Ropes(Record, Sequence[ModelRope], public="rotary.tools", repr=False):
     """The ropes of a model: a sequence of ModelRope.
 
     Attributes:

@@ -15,7 +15,7 @@ from . import _core
 from ._memory import view
 from ._rope import Rope, _rope
 from ._tables import Frequencies
-from ._values import _Record
+from ._values import Record
 from ._words import Pairing
 from .scalings import Scaling, Unscaled, XPos  # noqa: F401  XPos: an annotation of Frequencies
 
@@ -114,7 +114,7 @@ def ernie_axes(height_width_time: Sequence[int]) -> tuple[int, ...]:
     return tuple(_core._make("ernie_axes", {"height_width_time": height_width_time}))
 
 
-class Axis(_Record):
+class Axis(Record):
     """An axis of axial().
 
     Args:

@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
-from ._values import _Record
+from ._values import Record, listed
 
 __all__ = [
     "Dynamic", "Linear", "Llama3", "LongRope", "Ntk", "NtkFixed", "Proportional", "Scaling", "ThetaScale", "Unscaled",
     "XPos", "Yarn", "YarnLog", "read",
 ]  # fmt: skip
 
-class Scaling(_Record):
+
+class Scaling(Record):
     """A published method that changes the frequencies. core/include/rotary/rope.h has the formulas.
 
     i is the index of a pair, r the exponent_dim of the rope, w = base^(-2i/r) the unscaled frequency. The values are
@@ -120,6 +121,10 @@ class LongRope(Scaling):
     short_mscale: float | None = None
     long_mscale: float | None = None
 
+    def __post_init__(self) -> None:
+        for name in "short_factor", "long_factor":
+            object.__setattr__(self, name, tuple(map(_real, listed(getattr(self, name)))))
+
 
 class Llama3(Scaling):
     """Wavelengths above trained_length / low are stretched by factor, below trained_length / high they are kept.
@@ -167,7 +172,7 @@ class ThetaScale(Scaling):
 _scalings: dict[str, Any] = {kind._name: kind for kind in Scaling.__subclasses__()}
 
 
-class XPos(_Record):
+class XPos(Record):
     """The amplitude of xPos, arXiv:2212.10554.
 
     At position p, cos and sin of pair i of n are multiplied by zeta^((p - center) / scale), where zeta is
@@ -182,6 +187,12 @@ class XPos(_Record):
     scale: float = 0.0
     center: float = 0.0
     reciprocal: bool = False
+
+
+def _real(value: Any) -> float:
+    if isinstance(value, (str, bytes, bytearray)):
+        raise TypeError(f"each must be a number but got {type(value).__name__}")
+    return float(value)
 
 
 def read(rope_scaling: Mapping[str, Any]) -> Scaling:

@@ -1,6 +1,7 @@
 """Rope, Frequencies, Table and positions."""
 
 import copy
+import dataclasses
 import inspect
 import json
 import pickle
@@ -19,16 +20,16 @@ LLAMA3 = rotary.scalings.Llama3(factor=8, trained_length=8192)
 class Values(unittest.TestCase):
     def test_fields_are_those_of_the_library(self):
         rope = rotary.Rope(head_dim=64, pairing="half")
-        self.assertEqual(set(json.loads(_core._rope(rope)[1])), set(rotary.Rope._names))
+        self.assertEqual(set(json.loads(_core._rope(rope)[1])), {field.name for field in dataclasses.fields(rope)})
         header = (CONFIGS.parents[3] / "core/include/rotary/rope.h").read_text()
         kinds = re.search(r"using Scaling =\s+std::variant<(.+)>;", header)[1].split(", ")
         self.assertEqual(kinds, [kind.__name__ for kind in scalings._scalings.values()])
         for name in kinds:
             fields = re.findall(r"^  \S+ (\w+) = (.+?);", header.split(f"struct {name} {{\n")[1].split("\n};")[0], re.M)
             value = getattr(scalings, name)()  # {} is None, or no numbers
-            self.assertEqual([(n, getattr(value, n) or {}) for n in value._names],
+            self.assertEqual([(n, getattr(value, n) or {}) for n in vars(value)],
                              [(n, json.loads(default) or {}) for n, default in fields])  # fmt: skip
-        self.assertEqual(str(inspect.signature(rotary.scalings.Linear)), "(*, factor: 'float' = 1.0) -> 'None'")
+        self.assertEqual(str(inspect.signature(rotary.scalings.Linear)), "(*, factor: 'float' = 1.0) -> None")
         with self.assertRaisesRegex(TypeError, r"Linear.__init__\(\) got an unexpected keyword argument 'base'"):
             rotary.scalings.Linear(base=2)
 
