@@ -8,11 +8,10 @@ from typing import TYPE_CHECKING, Any, Literal, overload
 
 from . import _core
 from ._memory import flattened
-from ._tables import Frequencies, Table, frequencies
 from ._rope import Rope, _read, _rope
-from ._types import Positions, Source
+from ._types import Source
 from ._values import Record
-from ._words import Angles, Pairing, Rounding, check_pairing, fail
+from ._words import Pairing, check_pairing, fail
 from .scalings import Scaling
 
 if TYPE_CHECKING:
@@ -81,19 +80,6 @@ class ModelRope(Record, public="rotary.tools", repr=False):
     @property
     def scaling(self) -> Scaling:
         return self.rope.scaling
-
-    def frequencies(self, length: int | None = None) -> Frequencies:
-        """The same as rotary.frequencies(self.rope, length)."""
-        return frequencies(self.rope, length)
-
-    def table(
-        self, positions: Positions, length: int | None = None, *, angles: Angles = "exact", rounding: Rounding = "f32"
-    ) -> Table:
-        """The same as rotary.Table(self, positions, length), one for all layers of this rope.
-
-        If the ropes of a part use different axes, as in Allegro, positions may have all axes of axis_names in front.
-        """
-        return Table(self, positions, length, angles=angles, rounding=rounding)
 
     def _own(self, positions: Any, shape: Any = None) -> Any:
         """The positions on this rope's own axes, if they have all of its part in front. shape: theirs, if known."""

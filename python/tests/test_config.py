@@ -83,8 +83,8 @@ class Config(unittest.TestCase):
         self.assertEqual([f"{part}: {text}" if part else text for part, _, text in ropes.noted], list(ropes.notes))
         self.assertIn("scaling", {kind for _, kind, _ in ropes.noted})
         self.assertEqual(one.notes, ropes.notes)
-        self.assertEqual(one.table([1, 2]), rotary.Table(one.rope, [1, 2]))
-        self.assertEqual(one.frequencies(), rotary.frequencies(one.rope))
+        self.assertEqual(rotary.Table(one, [1, 2]), rotary.Table(one.rope, [1, 2]))
+        self.assertEqual(rotary.frequencies(one), rotary.frequencies(one.rope))
         self.assertEqual((one.head_dim, one.base, one.pairing), (16, 10000.0, "half"))
         self.assertEqual(one.scaling, rotary.scalings.Unscaled())
         self.assertIn("llama", repr(ropes))
@@ -129,7 +129,7 @@ class Config(unittest.TestCase):
             ropes = rotary.config(path)
             self.assertEqual(pickle.loads(pickle.dumps(ropes)), ropes)
             for one in ropes:
-                self.assertEqual(one.table(range(3)).shape, (3, one.rotary_dim // 2), path.name)
+                self.assertEqual(rotary.Table(one, range(3)).shape, (3, one.rotary_dim // 2), path.name)
         for path in paths[:: len(paths) // 12]:
             with self.subTest(path.name):
                 ropes, printed = rotary.config(path), json.loads(run_python("-m", "rotary", "inspect", path, "--json"))

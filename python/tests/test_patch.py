@@ -88,7 +88,7 @@ class Exact(Case):
         own, places = model.model.rotary_emb, torch.tensor([[0, 1, 300], [5, 6, 7]])
         before = own(torch.zeros(1), places)
         with rotary.patch(model, tables="exact") as report:
-            table = rotary.config(model.config)[0].table(places.numpy())
+            table = rotary.Table(rotary.config(model.config)[0], places.numpy())
             exact = [torch.tensor(rows).repeat(1, 1, 2) for rows in (table.cos, table.sin)]
             now = own(torch.zeros(1), places)
             self.assertTrue(all(map(torch.equal, now, exact)))

@@ -73,13 +73,13 @@ class Positions(unittest.TestCase):
         allegro = {"_class_name": "AllegroTransformer3DModel"}
         places = np.stack(np.meshgrid(range(2), range(2), range(3), indexing="ij")).reshape(3, -1)
         for axis, rope in enumerate(rotary.config(allegro)):
-            alone = rotary.Rope(head_dim=rope.rotary_dim, pairing="half", inv_freq=rope.frequencies().inv_freq)
+            alone = rotary.Rope(head_dim=rope.rotary_dim, pairing="half", inv_freq=rotary.frequencies(rope).inv_freq)
             exact = rotary.Table(alone, places[axis])
             for given in (places, places.tolist()):
-                table = rope.table(given)
+                table = rotary.Table(rope, given)
                 self.assertEqual((table.cos.tolist(), table.sin.tolist()), (exact.cos.tolist(), exact.sin.tolist()))
-            self.assertEqual(rope.table(places[:, None]).shape, (1, *exact.shape))
-            self.assertEqual(rope.table([1, 2, 3]).shape[0], 3)  # tokens, the same on every axis
+            self.assertEqual(rotary.Table(rope, places[:, None]).shape, (1, *exact.shape))
+            self.assertEqual(rotary.Table(rope, [1, 2, 3]).shape[0], 3)  # tokens, the same on every axis
 
     def test_coordinates_of_a_diffusion_model_are_its_pipelines(self):
         wan = {"_class_name": "WanTransformer3DModel"}

@@ -33,7 +33,7 @@ sys.meta_path.insert(0, Refuse())
 import rotary
 ropes = rotary.config({"model_type": "llama", "hidden_size": 64, "num_attention_heads": 4, "num_hidden_layers": 1,
                        "rope_theta": 10000.0, "max_position_embeddings": 128})
-table = ropes[0].table(range(3))
+table = rotary.Table(ropes[0], range(3))
 x = memoryview(bytearray(3 * 4 * 16 * 4)).cast("f", (3, 4, 16))
 for i in range(16):
     x[1, 0, i] = i

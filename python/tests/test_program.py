@@ -48,7 +48,7 @@ class Program(unittest.TestCase):
         self.addCleanup(shutil.rmtree, self.folder)
         self.entry = rotary.config(CONFIG)[0]
         self.x = numbers((1, 6, self.entry.heads, self.entry.head_dim))
-        self.y = rotary.rotate(self.x, self.entry.table(range(100, 106)), layout="bthd", first=self.entry.first)
+        self.y = rotary.rotate(self.x, rotary.Table(self.entry, range(100, 106)), layout="bthd", first=self.entry.first)
 
     def save(self, name, array):
         np.save(self.folder / name, array)

@@ -17,9 +17,9 @@ from torch.nn import Module
 
 from .. import _config, _core
 from .._config import ModelRope, Ropes
+from .._tables import frequencies
 from .._words import fail
 from .rows import RowMaker
-
 
 
 def refuse(code: str, rule: str, got: str, hint: str = "") -> NoReturn:
@@ -295,7 +295,7 @@ def _compare(one: Agreement, on_axes: Tensor, found: tuple[Tensor, ...]) -> Agre
 
 def _tolerance(rope: ModelRope, on_axes: Tensor) -> Tensor:
     """The largest error that float32 arithmetic makes in cos and sin, [..., pairs]."""
-    speeds = rope.frequencies(int(on_axes.max()) + 1)
+    speeds = frequencies(rope.rope, int(on_axes.max()) + 1)
     speed = torch.frombuffer(bytearray(speeds._inv_freq), dtype=torch.float64)
     angles = on_axes.double()[list(speeds.axis) or [0] * len(speed)].movedim(0, -1) * speed
     return speeds.attention_factor * (angles.abs() * _ANGLE + _ROW)
