@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal, overload
+from typing import Any, Literal, overload
 
 from . import _core
 from ._memory import flattened
 from ._rope import Rope, _read, _rope
-from ._types import Source
+from ._types import Report, Source
 from ._values import Record
 from ._words import Pairing, check_pairing, fail
 from .scalings import Scaling
-
-if TYPE_CHECKING:
-    from ._torch.patching import Report
-else:  # needs torch
-    Report = Any
 
 
 class ModelRope(Record, public="rotary.tools", repr=False):
@@ -185,8 +181,6 @@ def _named(source: Any) -> tuple[str, str]:
     if hasattr(source, "to_dict"):  # transformers.PretrainedConfig
         source = source.to_dict()
     if isinstance(source, Mapping):
-        import json
-
         try:
             return "text", json.dumps(dict(source), default=_plain)
         except (RuntimeError, ValueError) as error:  # nested too deep or in itself, or arrays

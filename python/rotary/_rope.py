@@ -1,15 +1,15 @@
-# mypy: disable-error-code="no-any-return"
 """rotary.Rope, with the names and defaults of the C++ library (core/include/rotary/rope.h)."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import InitVar, fields
 from functools import partial
 from typing import TYPE_CHECKING, Any, Required, TypedDict, Unpack
 
 from . import _core
-from ._values import Record, listed, loaded, phases, shaped
+from ._values import Record, listed, phases, shaped
 from ._words import Pairing, check_pairing, fail
 from .scalings import Scaling, Unscaled, XPos, _scalings
 
@@ -142,13 +142,11 @@ def _the_one(names: str, given: Any, default: Any, *others: Any) -> Any:
 
 def _read_scaling(words: dict[str, Any], rotary_dim: int, base: float) -> Scaling:
     """The scaling that a config's rope_scaling or rope_parameters describes, read as a Llama's."""
-    import json
-
     config = {"model_type": "llama", "hidden_size": rotary_dim, "num_attention_heads": 1, "num_hidden_layers": 1}
     config |= {"rope_theta": base, "rope_scaling": words}
     if "original_max_position_embeddings" in words:
         config["max_position_embeddings"] = words["original_max_position_embeddings"]
-    model = loaded(_core._model("Rope", ("text", json.dumps(config)), None, None))
+    model = json.loads(_core._model("Rope", ("text", json.dumps(config)), None, None))
     scaling = _read(model["_ropes"][0]["rope"])["scaling"]
     needed = [["original_max_position_embeddings"]] if hasattr(scaling, "trained_length") else []
     needed += [["factor", "attention_factor"]] if scaling.name == "longrope" else []
@@ -161,7 +159,7 @@ def _read_scaling(words: dict[str, Any], rotary_dim: int, base: float) -> Scalin
 
 def _read(state: str | dict[str, Any]) -> dict[str, Any]:
     """The fields of a value from _core, with tuples for lists, and a rope's scaling as a value."""
-    fields = loaded(state) if isinstance(state, str) else state
+    fields = json.loads(state) if isinstance(state, str) else state
     fields = {name: tuple(value) if isinstance(value, list) else value for name, value in fields.items()}
     if "scaling" in fields:  # the fields of a rope
         scaling = _read(fields["scaling"])

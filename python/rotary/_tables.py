@@ -49,7 +49,7 @@ class Frequencies:
 
     _inv_freq: bytes  # float64
     pairing: Pairing
-    _axis: bytes  # uint8
+    axis: tuple[int, ...]
     attention_factor: float
     clockwise: bool
     _inv_freq_float32: bytes  # float32
@@ -113,12 +113,8 @@ class Frequencies:
         return 2 * self._pairs
 
     @property
-    def axis(self) -> tuple[int, ...]:
-        return tuple(self._axis)
-
-    @property
     def axes(self) -> int:
-        return self.summed_axes or max(self._axis, default=0) + 1
+        return self.summed_axes or max(self.axis, default=0) + 1
 
     def __repr__(self) -> str:
         rows = f"{self.head_rows} heads of " if self.head_rows > 1 else ""
@@ -172,11 +168,8 @@ class Shaped:
     """The properties of a table that follow from the shape of its rows."""
 
     __slots__ = ()
+    shape: tuple[int, ...]
     pairing: Pairing
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        raise NotImplementedError
 
     @property
     def pairs(self) -> int:

@@ -1,7 +1,5 @@
 """The base class of values that are made of keyword arguments, and helpers of these."""
 
-from __future__ import annotations
-
 import operator
 from dataclasses import dataclass, replace
 from typing import Any, Self, dataclass_transform
@@ -26,12 +24,6 @@ class Record:
 
 def listed(values: Any) -> list[Any]:
     return values.tolist() if hasattr(values, "tolist") else list(values)
-
-
-def loaded(text: str) -> Any:
-    import json  # here, so that an import of the package does without it
-
-    return json.loads(text)
 
 
 def shaped(operation: str, given: dict[str, Any]) -> dict[str, Any]:

@@ -20,31 +20,26 @@ class Scaling(Record):
     checked when a rope takes the scaling (rotary.Error SCALING).
     """
 
-    _name: ClassVar[str] = ""
-
-    @property
-    def name(self) -> str:
-        """The name of the method, such as "yarn"."""
-        return self._name
+    name: ClassVar[str] = ""  # the method, such as "yarn"
 
 
 class Unscaled(Scaling):
     """The frequencies are w. RoFormer, arXiv:2104.09864."""
 
-    _name = "default"
+    name = "default"
 
 
 class Linear(Scaling):
     """The frequencies become w / factor. Position interpolation, arXiv:2306.15595."""
 
-    _name = "linear"
+    name = "linear"
     factor: float = 1.0
 
 
 class Ntk(Scaling):
     """The base becomes base * factor^(r/(r-2)) at any length. bloc97; Hunyuan's "alpha"."""
 
-    _name = "ntk"
+    name = "ntk"
     factor: float = 1.0
 
 
@@ -54,7 +49,7 @@ class NtkFixed(Scaling):
     It is rope_type "ntk" of vLLM.
     """
 
-    _name = "ntk_fixed"
+    name = "ntk_fixed"
     factor: float = 1.0
     mixed_b: float | None = None
 
@@ -62,7 +57,7 @@ class NtkFixed(Scaling):
 class Dynamic(Scaling):
     """The base grows with the sequence's length beyond trained_length. Hugging Face."""
 
-    _name = "dynamic"
+    name = "dynamic"
     factor: float = 1.0
     trained_length: int = 0
 
@@ -84,7 +79,7 @@ class Yarn(Scaling):
         attn_factor: multiplies the attention factor, in vLLM and ggml.
     """
 
-    _name = "yarn"
+    name = "yarn"
     factor: float = 1.0
     trained_length: int = 0
     beta_fast: float = 32.0
@@ -112,7 +107,7 @@ class LongRope(Scaling):
         short_mscale, long_mscale: replace it up to trained_length, and beyond it (Phi-3.5-MoE).
     """
 
-    _name = "longrope"
+    name = "longrope"
     short_factor: Sequence[float] = ()
     long_factor: Sequence[float] = ()
     trained_length: int = 0
@@ -123,7 +118,7 @@ class LongRope(Scaling):
 
     def __post_init__(self) -> None:
         for name in "short_factor", "long_factor":
-            object.__setattr__(self, name, tuple(map(_real, listed(getattr(self, name)))))
+            object.__setattr__(self, name, tuple(listed(getattr(self, name))))
 
 
 class Llama3(Scaling):
@@ -132,7 +127,7 @@ class Llama3(Scaling):
     Between the two they are blended. llama-models, Llama 3.1.
     """
 
-    _name = "llama3"
+    name = "llama3"
     factor: float = 1.0
     trained_length: int = 0
     low: float = 1.0
@@ -142,7 +137,7 @@ class Llama3(Scaling):
 class Proportional(Scaling):
     """The first floor(fraction * r / 2) pairs rotate, by w / factor. p-RoPE, arXiv:2410.06205; Gemma 4."""
 
-    _name = "proportional"
+    name = "proportional"
     fraction: float = 1.0
     factor: float = 1.0
 
@@ -153,7 +148,7 @@ class YarnLog(Scaling):
     Args: see Yarn.
     """
 
-    _name = "yarn_log"
+    name = "yarn_log"
     factor: float = 1.0
     trained_length: int = 0
     beta_fast: float = 32.0
@@ -164,12 +159,12 @@ class YarnLog(Scaling):
 class ThetaScale(Scaling):
     """The base becomes base^(ln(L factor / 2 pi) / ln(L / 2 pi)) with L = trained_length. SGLang's models/grok.py."""
 
-    _name = "theta_scale"
+    name = "theta_scale"
     factor: float = 1.0
     trained_length: int = 0
 
 
-_scalings: dict[str, Any] = {kind._name: kind for kind in Scaling.__subclasses__()}
+_scalings: dict[str, Any] = {kind.name: kind for kind in Scaling.__subclasses__()}
 
 
 class XPos(Record):
@@ -187,12 +182,6 @@ class XPos(Record):
     scale: float = 0.0
     center: float = 0.0
     reciprocal: bool = False
-
-
-def _real(value: Any) -> float:
-    if isinstance(value, (str, bytes, bytearray)):
-        raise TypeError(f"each must be a number but got {type(value).__name__}")
-    return float(value)
 
 
 def read(rope_scaling: Mapping[str, Any]) -> Scaling:

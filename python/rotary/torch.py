@@ -1,4 +1,3 @@
-# mypy: disable-error-code="import-not-found,no-any-return,no-untyped-call,misc"
 """RoPE as a module of torch, and tables of torch's tensors.
 
 Tensors are rotated by the functions of rotary itself, such as rotary.rotate_qk(q, k, table, layout=...), also under

@@ -40,7 +40,7 @@ class Compared(Case):
         with rotary.patch(model) as report:
             (table,) = report.tables
             self.assertEqual((table.path, table.kind), ("model.rotary_emb", "LlamaRotaryEmbedding"))
-            self.assertEqual((table.rope.rope.base, table.rows, report.model_type), (10000.0, "halves", "llama"))
+            self.assertEqual((table.ropes[0].base, table.rows, report.model_type), (10000.0, "halves", "llama"))
             self.assertGreater(table.difference, 0)
             self.assertLess(table.difference, 1e-5)
             for words in ("model.rotary_emb", "half, base 10000", "rows halves", "of the model"):

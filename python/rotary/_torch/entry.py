@@ -1,10 +1,7 @@
-# mypy: disable-error-code="import-not-found,attr-defined,no-any-return,no-untyped-call,no-untyped-def,misc,untyped-decorator"
 """rotary.rotate and its family on tensors of torch whose memory alone is not enough for the C++ part.
 
 A gradient, a mode, a transform or a subclass takes part, the tensors are on another device, or torch.compile traces.
 """
-
-from __future__ import annotations
 
 import sys
 from typing import Any
@@ -40,9 +37,8 @@ def _rows(operation: str, table: Any, x: Any) -> tuple[Tensor, Tensor]:
     if isinstance(table, TensorTable):
         return table.cos, table.sin
     if not isinstance(table, Table):
-        hint = "of rows with rotary.from_doubled (frameworks' doubled rows) or rotary.from_rows"
-        rule = f"table must be a rotary.Table but got {type(table).__name__}"
-        raise TypeError(f"[{operation}] {rule}: make one with rotary.Table(rope, positions), or {hint}")
+        rule = "table must be a rotary.Table, or a result of rotary.from_doubled or rotary.from_rows, but got"
+        raise TypeError(f"[{operation}] {rule} {type(table).__name__}")
     return rows_beside(table, x)
 
 

@@ -1,7 +1,4 @@
-# mypy: disable-error-code="import-not-found,attr-defined,no-any-return,no-untyped-call,no-untyped-def,misc"
 """Compares the tables of a transformers model with its config's ropes, and replaces them by rotary's exact rows."""
-
-from __future__ import annotations
 
 import contextlib
 import copy
@@ -65,10 +62,6 @@ class Agreement:
     ones: int = 0
     casts: bool = False
     difference: float = 0.0
-
-    @property
-    def rope(self) -> ModelRope:
-        return self.ropes[0]
 
     def __str__(self) -> str:
         ropes = " and ".join(rope._summary() for rope in self.ropes)
@@ -252,9 +245,9 @@ def _agreement(path: str, module: Module, layer_type: str, ropes: tuple[ModelRop
 def _asked(one: Agreement) -> Iterator[tuple[Agreement, Tensor]]:
     """The agreement with each form of position_ids, and ids of that form which differ by axis."""
     axes = tuple(range(max(rope._axes for rope in one.ropes)))
-    places = torch.tensor([place for place in _PLACES if place < (one.rope.context or 4096)])
+    places = torch.tensor([place for place in _PLACES if place < (one.ropes[0].context or 4096)])
     on_axes = torch.stack([places.roll(axis) for axis in axes])
-    if not one.rope.coordinates:
+    if not one.ropes[0].coordinates:
         form = "tokens" if len(axes) == 1 else "axes first"
         yield replace(one, positions=form, order=axes), on_axes if len(axes) == 1 else on_axes[:, None]
         return

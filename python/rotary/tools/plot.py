@@ -1,4 +1,3 @@
-# mypy: disable-error-code="import-not-found"
 """Pictures of ropes, drawn by matplotlib: functions that return a Figure, and a command.
 
     rotary.tools.plot.save(rotary.tools.plot.wavelengths("Llama-3.1-8B/", "Qwen3-8B/"), "wavelengths.svg")
@@ -9,8 +8,6 @@ model's rope; None draws each that rotates by the places of tokens. length is th
 that depend on it; None: the context. Errors are those of rotary.config, VALUE (a number out of range) and ROPE (no such
 rope); without matplotlib the import of this module is an ImportError.
 """
-
-from __future__ import annotations
 
 import argparse
 import contextlib
@@ -226,7 +223,7 @@ def save(figure: Figure, output: str | os.PathLike[str]) -> None:
             partial.unlink()
 
 
-def main(words: Sequence[str] | None = None) -> None:
+def main() -> None:
     """Runs the command. It exits with 1 after "error: CODE: sentence" on standard error, with 2 on wrong usage."""
     kinds = {draw.__name__: draw for draw in (wavelengths, stretch, table, decay, patches, accuracy)}
     parser = argparse.ArgumentParser(prog="python -m rotary.tools.plot", argument_default=argparse.SUPPRESS)
@@ -235,7 +232,7 @@ def main(words: Sequence[str] | None = None) -> None:
     parser.add_argument("--output", required=True, metavar="FILE", help="the picture to write, .svg or .png")
     parser.add_argument("--rope", type=int, metavar="N", help="which rope of a model, from 0")
     parser.add_argument("--length", type=int, metavar="N", help="tokens in play, for scalings that depend on it")
-    given = vars(parser.parse_args(words))
+    given = vars(parser.parse_args())
     draw, sources, output = kinds[given.pop("kind")], given.pop("sources"), given.pop("output")
     try:
         inspect.signature(draw).bind(*sources, **given)
