@@ -110,22 +110,6 @@ class Exact(Case):
             model.to_empty(device="cpu").eval().load_state_dict(right.state_dict())
             self.assertLess(apart(logits(model, input_ids=ids()), logits(right, input_ids=ids())), 2e-6)
 
-    def test_generates_and_trains(self):
-        model, words = llama(), {**left_padded(), "max_new_tokens": 6, "do_sample": False, "pad_token_id": 0}
-        words |= {"cache_implementation": "static", "disable_compile": True}
-
-        def outcome():
-            tokens = model.eval().generate(**words)
-            model.train().gradient_checkpointing_enable()
-            loss = model(input_ids=ids()).logits.square().mean()
-            return tokens, torch.autograd.grad(loss, model.model.layers[0].self_attn.q_proj.weight)[0]
-
-        tokens, grad = outcome()
-        with rotary.patch(model, tables="exact"):
-            after = outcome()
-        self.assertTrue(torch.equal(after[0], tokens))
-        self.assertLess(apart(after[1], grad), 1e-5)
-
     def test_compiled(self):
         """Patched models compile without a graph break, to few graphs for several lengths; older graphs are dropped."""
         for family in ("llama", "deepseek_v3", "gpt_neox"):

@@ -2,7 +2,6 @@
 
 import json
 import pathlib
-import re
 import subprocess
 import sys
 import tempfile
@@ -66,15 +65,11 @@ class Drawn(unittest.TestCase):
             self.assertEqual(set(lines(plot.stretch(source, **words))), drawn)
 
     def test_a_source_is_called_by_its_folder_or_its_model_type(self):
-        text = LLAMA.read_text()
         with tempfile.TemporaryDirectory() as folder:
-            model = pathlib.Path(folder, "Llama-3.1-8B")
-            model.mkdir()
-            (model / "config.json").write_text(text)
-            for source in (model, f"{model}/", model / "config.json"):
-                self.assertIn("Llama-3.1-8B", lines(plot.stretch(source)))
-        for source in (text, json.loads(text)):
-            self.assertIn("llama", lines(plot.stretch(source)))
+            pathlib.Path(folder, "config.json").write_text(text := LLAMA.read_text())
+            name = pathlib.Path(folder).name
+            for source, label in ((folder, name), (f"{folder}/config.json", name), (json.loads(text), "llama")):
+                self.assertIn(label, lines(plot.stretch(source)))
 
     def test_table_is_the_table(self):
         table = rotary.Table(rotary.config(LLAMA), range(5, 45, 5))
@@ -194,14 +189,3 @@ class Files(unittest.TestCase):
             done = subprocess.run([sys.executable, "-c", code + what], capture_output=True, text=True)
             self.assertEqual(done.returncode, 1)
             self.assertIn("\n" + begin + sentence, "\n" + done.stderr)
-
-
-class Docs(unittest.TestCase):
-    def test_every_picture_is_drawn_by_tools_and_shown_by_a_page(self):
-        root = CONFIGS.parents[3]
-        drawn = set(re.findall(r'"([a-z]+/[a-z0-9-]+\.svg)": plot\.', (root / "tools" / "pictures.py").read_text()))
-        there = {f"{file.parent.name}/{file.name}" for file in root.glob("docs/**/*.svg")}
-        self.assertEqual(there, drawn)
-        pages = "".join(page.read_text() for page in root.glob("docs/**/*.md"))
-        for name in drawn:
-            self.assertRegex(pages, rf"\]\((\w+/)?{name.split('/')[1]}\)")
