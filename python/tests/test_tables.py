@@ -37,7 +37,7 @@ class Values(unittest.TestCase):
         a = rotary.Rope(head_dim=128, base=5e5, pairing="half", scaling=LLAMA3, inv_freq=np.ones(64))
         b = rotary.Rope(head_dim=128, base=5e5, pairing="half", scaling=LLAMA3, inv_freq=[1.0] * 64, rotary_dim=128)
         for value, *same in ((a, b, eval_of(a)), (LLAMA3, eval_of(LLAMA3)), (rotary.config(CONFIG),),
-                             (rotary.makers.Frequencies(inv_freq(8), pairing="half", axis=[0, 1, 0, 1], clockwise=True),),
+                             (rotary.makers.Frequencies(inv_freq(8), pairing="half", axis=[0, 1] * 2, clockwise=True),),
                              *((rotary.Table(a, positions),) for positions in (range(5), [[0, 1], [2, 3]], [0.5], 3))):
             for again in (pickle.loads(pickle.dumps(value)), copy.copy(value), copy.deepcopy(value), *same):
                 self.assertEqual((again, hash(again)), (value, hash(value)))
