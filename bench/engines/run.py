@@ -13,12 +13,10 @@ from engines import ENGINES
 from score import CONFORMANCE, HERE, cells
 
 RESULTS = HERE / "results.json"
-
-
-def pip(python, *arguments):
-    if arguments:
-        subprocess.run([sys.executable, "-m", "pip", "--python", python, "install", "-q", "--disable-pip-version-check",
-                        *arguments], check=True)
+ON_CPU = {  # each engine reads its own
+    "PYTHONPATH": os.pathsep.join(map(str, (HERE, HERE / "adapters", CONFORMANCE))), "PYTHONWARNINGS": "ignore",
+    "CUDA_VISIBLE_DEVICES": "", "HF_HUB_OFFLINE": "1", "KERAS_BACKEND": "torch", "SGLANG_USE_CPU_ENGINE": "1",
+    "VLLM_TARGET_DEVICE": "cpu", "VLLM_LOGGING_LEVEL": "ERROR", "VLLM_CPU_KVCACHE_SPACE": "1"}
 
 
 def environment(engine, envs, torch):
@@ -27,9 +25,10 @@ def environment(engine, envs, torch):
     python, made = folder / "bin/python", folder / "made"
     if not made.exists():
         subprocess.run([sys.executable, "-m", "venv", "--without-pip", folder], check=True)
-        pip(python, *engine.packages)
-        if engine.alone:
-            pip(python, "--no-deps", *engine.alone)
+        for packages, how in (engine.packages, []), (engine.alone, ["--no-deps"]):
+            if packages:
+                subprocess.run([sys.executable, "-m", "pip", "--python", python, "install", "-q",
+                                "--disable-pip-version-check", *how, *packages.split()], check=True)
         if engine.torch:  # behind the environment's own packages
             next(folder.glob("lib/python*/site-packages")).joinpath("zz-torch.pth").write_text(f"{torch}\n")
         made.touch()
@@ -39,29 +38,24 @@ def environment(engine, envs, torch):
 def measure(engine, rotary, python, folder, wanted):
     """The engine's cells."""
     output = folder / f"{engine}.npz"
-    path = os.pathsep.join(map(str, (HERE, CONFORMANCE)))
-    done = subprocess.run(
-        [python, HERE / "adapters" / engine.adapter, CONFORMANCE, output, *wanted], stderr=subprocess.PIPE, text=True,
-        stdout=subprocess.DEVNULL, env=os.environ | {"PYTHONPATH": path, "PYTHONWARNINGS": "ignore"})
+    done = subprocess.run([python, HERE / "harness.py", engine.adapter, CONFORMANCE, output, *wanted], text=True,
+                          stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, env=os.environ | ON_CPU)
     if done.returncode:
         sys.exit(f"{engine}: {done.stderr[-2000:]}")
     return [{"engine": engine.name, "version": engine.version} | one for one in cells(rotary, folder, output)]
 
 
-def key(cell):
-    order = [(e.name, e.version) for e in ENGINES]
-    return order.index((cell["engine"], cell["version"]))
-
-
-def read_results():
-    return json.loads(RESULTS.read_text()) if RESULTS.exists() else {"engines": [], "cells": []}
-
-
-def write_results(results):
-    rows = [json.dumps(cell) for cell in sorted(results["cells"], key=key)]
-    measured = sorted(results["engines"], key=lambda e: key({"engine": e["name"], "version": e["version"]}))
+def write_results(engine, found):
+    """Puts the engine's cells in the place of those that results.json has."""
+    results, key = json.loads(RESULTS.read_text()), (engine.name, engine.version)
+    rank = {(e.name, e.version): place for place, e in enumerate(ENGINES)}
+    measured = [e for e in results["engines"] if (e["name"], e["version"]) != key] + [
+        {"name": engine.name, "version": engine.version, "date": datetime.date.today().isoformat()}]
+    measured.sort(key=lambda e: rank[e["name"], e["version"]])
+    rows = [c for c in results["cells"] if (c["engine"], c["version"]) != key] + found
+    rows.sort(key=lambda c: rank[c["engine"], c["version"]])
     RESULTS.write_text(json.dumps({"version": 1, "engines": measured}, indent=1)[:-2] +
-                       ',\n "cells": [\n' + ",\n".join(rows) + "\n]}\n")
+                       ',\n "cells": [\n' + ",\n".join(map(json.dumps, rows)) + "\n]}\n")
 
 
 def main():
@@ -84,12 +78,7 @@ def main():
             continue
         counts = {r: sum(c["result"] == r for c in found) for r in sorted({c["result"] for c in found})}
         print(engine, counts, flush=True)
-        results = read_results()  # another run may have written in between
-        name = (engine.name, engine.version)
-        results["engines"] = [e for e in results["engines"] if (e["name"], e["version"]) != name] + [
-            {"name": engine.name, "version": engine.version, "date": datetime.date.today().isoformat()}]
-        results["cells"] = [c for c in results["cells"] if (c["engine"], c["version"]) != name] + found
-        write_results(results)
+        write_results(engine, found)
 
 
 if __name__ == "__main__":
