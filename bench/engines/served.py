@@ -1,4 +1,4 @@
-"""What the adapters of vLLM and SGLang share: one process, rotary modules on the CPU in a model on the meta device."""
+"""vLLM and SGLang: the group of one process, and rotary modules on the CPU in a model on the meta device."""
 import tempfile
 
 import torch
