@@ -61,7 +61,8 @@ class Forward:
     def call(self, maker, config, positions):
         """The rotation that the model's module calls; the layers but the asked one hand on what they are given."""
         home = sys.modules[maker._model_mapping[type(config)].__module__]
-        for name, thing in list(vars(home).items()):
+        kept = dict(vars(home))
+        for name, thing in kept.items():
             if isinstance(thing, type) and issubclass(thing, torch.nn.Module) and "Rotary" in name:
                 setattr(home, name, self.rotary(thing))
             elif callable(thing) and name.startswith("apply_") and "rot" in name:
@@ -74,6 +75,8 @@ class Forward:
             if "meta" in str(error):
                 raise NotThere("its forward call needs numbers that the meta device has not") from None
             raise
+        finally:
+            vars(home).update(kept)
 
     def run(self, maker, config, positions):
         with META:

@@ -16,8 +16,9 @@ def make_on_cpu(*kinds):
 
 def one_process(parallel_state):
     """The group of one process that the layers ask for."""
-    parallel_state.init_distributed_environment(1, 0, f"file://{tempfile.mkdtemp()}/store", 0, "gloo")
-    parallel_state.initialize_model_parallel(backend="gloo")
+    if not torch.distributed.is_initialized():
+        parallel_state.init_distributed_environment(1, 0, f"file://{tempfile.mkdtemp()}/store", 0, "gloo")
+        parallel_state.initialize_model_parallel(backend="gloo")
 
 
 def turn(model, kinds, three_axes, case, q, positions):

@@ -6,6 +6,8 @@ import numpy as np
 from gguf_model import convert, decode, ffi
 from harness import OtherHead, need
 
+ENDS = True
+
 
 def rotate(folder, case, q, positions):
     path, order = convert(pathlib.Path(folder), case["layer"])

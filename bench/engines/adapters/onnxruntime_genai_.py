@@ -17,7 +17,8 @@ for kind in vars(builder).values():  # the builder of the config is kept, where 
 def rotate(folder, case, q, positions):
     details = {"extra_kwargs": {}, "hf_name": folder, "hf_config": AutoConfig.from_pretrained(folder)}
     builder.create_model("", folder, folder, "fp32", "cpu", folder, hf_details=details)
-    model, attention = MADE[0], MADE[0].attention_attrs
+    model = MADE.pop()
+    attention = model.attention_attrs
     need_head(model.head_size, q)
     attention |= {"use_rope_in_attn": False, "sinks": False, "q_norm": False, "k_norm": False}
     model.input_names["position_ids"] = "position_ids"

@@ -16,13 +16,13 @@ from sglang.srt.distributed import parallel_state  # noqa: E402
 from sglang.srt.layers.rotary_embedding import base, factory  # noqa: E402
 from sglang.srt.model_loader.loader import _initialize_model  # noqa: E402
 
-AXES = 2
+AXES, ENDS = 2, True
 KINDS = base.RotaryEmbedding, factory.Phi3LongRoPEScaledRotaryEmbedding
+served.make_on_cpu(*KINDS)
 
 
 def rotate(folder, case, q, positions):
     small = json.loads(make_small(folder, case["layer"]))
-    served.make_on_cpu(*KINDS)
     runtime_context.publish(server_args.ServerArgs(model_path="dummy", device="cpu"), role="test",
                             ranks=runtime_context.SpawnRanks(world_rank=0))
     served.one_process(parallel_state)

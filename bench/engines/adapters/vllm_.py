@@ -12,12 +12,13 @@ from vllm.model_executor.models import registry
 AXES = 2
 KINDS = ropes.base.RotaryEmbeddingBase, ropes.Phi3LongRoPEScaledRotaryEmbedding
 registry._run_in_subprocess = lambda call: call()  # the question "which tasks has this class" needs no process here
+served.make_on_cpu(*KINDS)
 
 
 def rotate(folder, case, q, positions):
-    served.make_on_cpu(*KINDS)
     config = EngineArgs(model=folder, skip_tokenizer_init=True, load_format="dummy", enforce_eager=True,
                         dtype="float32", max_model_len=case["length"]).create_engine_config()
+    ropes._ROPE_DICT.clear()
     with set_current_vllm_config(config):
         served.one_process(parallel_state)
         with torch.device("meta"):
