@@ -15,10 +15,12 @@ def make_on_cpu(*kinds):
 
 
 def one_process(parallel_state):
-    """The group of one process that the layers ask for."""
-    if not torch.distributed.is_initialized():
+    """The groups of one process that the layers of the next model ask for."""
+    if torch.distributed.is_initialized():
+        parallel_state.destroy_model_parallel()
+    else:
         parallel_state.init_distributed_environment(1, 0, f"file://{tempfile.mkdtemp()}/store", 0, "gloo")
-        parallel_state.initialize_model_parallel(backend="gloo")
+    parallel_state.initialize_model_parallel(backend="gloo")
 
 
 def turn(model, kinds, three_axes, case, q, positions):

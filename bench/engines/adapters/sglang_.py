@@ -1,14 +1,13 @@
 """SGLang's CPU engine: the model of the config on the meta device, and forward_native of the rotary module of the
 layer's attention. sgl_kernel, whose kernels turn nothing here, is a module of nothing."""
 import json
-import sys
-from unittest import mock
 
+import absent
 import served
 import torch
 from harness import make_small, need
 
-sys.modules["sgl_kernel"] = mock.MagicMock()
+absent.put("sgl_kernel")
 from sglang.srt import runtime_context, server_args  # noqa: E402
 from sglang.srt.configs.load_config import LoadConfig  # noqa: E402
 from sglang.srt.configs.model_config import ModelConfig  # noqa: E402
