@@ -1,5 +1,6 @@
 """python -m rotary COMMAND runs the program, which is a package of its own, rotary-cli."""
 
+import os
 import shutil
 import subprocess
 import sys
@@ -10,4 +11,6 @@ if __name__ == "__main__":
     program = shutil.which("rotary", path=sysconfig.get_path("scripts")) or shutil.which("rotary")
     if program is None:
         sys.exit("rotary: the program is a package of its own: pip install rotary-cli")
+    if os.name == "posix":
+        os.execv(program, [program, *sys.argv[1:]])
     sys.exit(subprocess.call([program, *sys.argv[1:]]))
