@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
-"""check.py [--sample]: computes the cases again in mpmath, from what files/golden/models.py says of each model.
+"""check.py [--sample | COPIES]: computes the cases again in mpmath, from what files/golden/models.py says of models.
 
 No line of rotary's program or library takes part: frequencies by the formulas of files/golden/make_golden.py at 50
 digits, cos and sin of position * inv_freq rounded once to float32, the rotation in exact products. --sample: every
-eighth case, in seconds. Exit status 1 where a value here is another.
+eighth case, in seconds. COPIES: compares the configs of COPIED with published files in that folder instead,
+ORG--NAME_config.json. Exit status 1 where a value here is another.
 """
 import json
 import pathlib
@@ -16,8 +17,9 @@ HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent / "files/golden"))
 from make_golden import formula  # noqa: E402
 from models import MODELS, linear, longrope, yarn  # noqa: E402
-from rows import CASES  # noqa: E402
 from values import read_values  # noqa: E402
+
+COPIED = "mixtral-8x7b qwen3-8b qwen3-30b-a3b deepseek-v3 kimi-k2".split()
 
 # The ropes of changed files that are not the ropes of the files they are made of, by hand.
 SAID = {
@@ -66,12 +68,23 @@ def faults(case, rope, values, scaling_of):
         yield "rotated is not the rotation of q by cos and sin"
 
 
+def other_values(copies):
+    """Sentences of the keys that have other values in the published files."""
+    for name in COPIED:
+        file = f"{MODELS[name][0].split(' ')[0].replace('/', '--')}_config.json"
+        ours, theirs = (json.loads(path.read_text()) for path in (HERE / f"configs/{name}.json", copies / file))
+        yield from (f"{name}: {key} is {theirs.get(key)} there" for key in ours if ours[key] != theirs.get(key, ...))
+
+
 def main():
+    if sys.argv[1:] not in ([], ["--sample"]):
+        sys.exit("\n".join(other_values(pathlib.Path(sys.argv[1]))) or None)
     tensors, checked, bad = read_values(HERE / "values.safetensors"), 0, 0
     cases = json.loads((HERE / "cases.json").read_text())
     for case in cases[::8 if "--sample" in sys.argv else 1]:
-        row = CASES[case["id"]]
-        rope = MODELS[row["config"]][1][row["rope"]] | SAID.get(case["id"], {})
+        file = pathlib.Path(case["config"]).stem  # a changed file's name begins with that of the file it is made of
+        model = max((name for name in MODELS if file.startswith(name)), key=len)
+        rope = MODELS[model][1][case["rope"]] | SAID.get(case["id"], {})
         scaling = json.loads((HERE / case["config"]).read_text()).get("rope_scaling")
         values = {key: tensors[f"{case['id']}.{key}"] for key in ("cos", "sin", "q", "rotated")}
         for sentence in faults(case, rope, values, scaling):

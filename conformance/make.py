@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
-"""make.py ROTARY [--check]: writes configs/, cases.json and values.safetensors, all numbers by the program ROTARY.
+"""make.py ROTARY [--check]: writes the numbers of cases.json, and values.safetensors, by the program ROTARY.
 
-Standard library only. --check writes nothing: exit status 1 where a file here is not what the program makes today.
+Standard library only. A case's id, config, source, rope, length and reading stand in cases.json by hand; a new case
+needs no more. --check writes nothing: exit status 1 where a file here is not what the program makes today.
 """
 import json
 import pathlib
@@ -12,27 +13,9 @@ import tempfile
 
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent / "files/golden"))
-from files import GOLDEN, dump  # noqa: E402
-from rows import CASES  # noqa: E402
+from files import dump  # noqa: E402
 
 VERSION = "1"  # a changed value or meaning is a new version, added cases are not
-
-
-def config_of(name, change):
-    """The text of a file of files/tests/golden/configs, with keys changed: "a.b" is b in a, None takes a key away."""
-    text = (GOLDEN / "configs" / f"{name}.json").read_text()
-    if not change:
-        return text
-    values = json.loads(text)
-    for path, value in change.items():
-        *above, key = path.split(".")
-        at = values
-        for part in above:
-            at = at[part]
-        at.pop(key, None)
-        if value is not None:
-            at[key] = value
-    return dump(values) + "\n"
 
 
 def write_npy(path, rows):
@@ -57,29 +40,26 @@ def run(rotary, *arguments):
     return done.stdout
 
 
-def case(rotary, folder, name, row):
+def case(rotary, folder, row):
     """The case and its tensors: {name: rows of float32}."""
-    config = HERE / "configs" / f"{row['file']}.json"
+    config, length = HERE / row["config"], row.get("length")
     rope = json.loads(run(rotary, "inspect", config, "--json"))["ropes"][row["rope"]]
-    positions = positions_of(rope, row["length"])
+    positions = positions_of(rope, length)
     axes = max(rope["axis"]) + 1
     write_npy(folder / "p.npy", [[p + 7 * axis * (p > 1) for p in positions] for axis in range(axes)])
-    how = ["--rope", row["rope"], "--positions", folder / "p.npy", "--heads", 1]
-    run(rotary, "golden", config, "--output", folder / "g.json", *how,
-        *(["--length", row["length"]] if row["length"] else []))
+    run(rotary, "golden", config, "--output", folder / "g.json", "--rope", row["rope"], "--positions", folder / "p.npy",
+        "--heads", 1, *(["--length", length] if length else []))
     made = json.loads((folder / "g.json").read_text())
-    said = {"id": name, "config": f"configs/{row['file']}.json", "source": row["source"], "layer": rope["layers"][0],
-            "rope": row["rope"], "part": rope["part"], "length": row["length"] or None,
+    said = {"id": row["id"], "config": row["config"], "source": row["source"], "layer": rope["layers"][0],
+            "rope": row["rope"], "part": rope["part"], "length": length,
             "positions": made["positions"] if axes > 1 else made["positions"][0], "inv_freq": made["inv_freq"],
             "attention_factor": made["attention_factor"], "pairing": rope["pairing"], "first": rope["first"],
             "rotary_dim": rope["rotary_dim"], "head_dim": rope["head_dim"]}
-    if axes > 1:
-        said["axis"] = rope["axis"]
-    if row["reading"]:
-        said["reading"] = row["reading"]
-    heads = {"q": made["x"], "rotated": made["rotated"]}
-    return said, {f"{name}.cos": made["cos"], f"{name}.sin": made["sin"],
-                  **{f"{name}.{key}": [token[0] for token in rows] for key, rows in heads.items()}}
+    said |= {"axis": rope["axis"]} if axes > 1 else {}
+    said |= {"reading": row["reading"]} if "reading" in row else {}
+    tensors = {"cos": made["cos"], "sin": made["sin"], "q": [token[0] for token in made["x"]],
+               "rotated": [token[0] for token in made["rotated"]]}
+    return said, {f"{row['id']}.{key}": rows for key, rows in tensors.items()}
 
 
 def safetensors(tensors):
@@ -95,33 +75,21 @@ def safetensors(tensors):
     return struct.pack("<Q", len(text)) + text + data
 
 
-def put(path, data, check):
-    """Writes a file, or says whether it differs."""
-    data = data if isinstance(data, bytes) else data.encode()
-    if check:
-        return path.exists() and path.read_bytes() == data
-    path.write_bytes(data)
-    return True
-
-
 def main():
-    rotary, check = pathlib.Path(sys.argv[1]).resolve(), "--check" in sys.argv
-    different, cases, tensors = [], [], {}
-    for name, row in CASES.items():
-        path = HERE / "configs" / f"{row['file']}.json"
-        if not put(path, config_of(row["config"], row["change"]), check):
-            different.append(path.name)
+    rotary, cases, tensors = pathlib.Path(sys.argv[1]).resolve(), [], {}
     with tempfile.TemporaryDirectory() as folder:
-        for name, row in CASES.items():
-            said, of_case = case(rotary, pathlib.Path(folder), name, row)
+        for row in json.loads((HERE / "cases.json").read_text()):
+            said, of_case = case(rotary, pathlib.Path(folder), row)
             cases.append(said)
             tensors |= of_case
-    for file, data in ("cases.json", dump(cases) + "\n"), ("values.safetensors", safetensors(tensors)):
-        if not put(HERE / file, data, check):
-            different.append(file)
-    if different:
+    made = {"cases.json": (dump(cases) + "\n").encode(), "values.safetensors": safetensors(tensors)}
+    different = [file for file, data in made.items() if (HERE / file).read_bytes() != data]
+    if "--check" not in sys.argv:
+        for file in different:
+            (HERE / file).write_bytes(made[file])
+    elif different:
         sys.exit(f"not what {rotary.name} makes: {', '.join(different)}; run conformance/make.py ROTARY")
-    print(f"{len(cases)} cases of {len({row['file'] for row in CASES.values()})} configs")
+    print(f"{len(cases)} cases of {len({case['config'] for case in cases})} configs")
 
 
 if __name__ == "__main__":

@@ -1,10 +1,13 @@
-"""The caller of every adapter, in its engine's own environment (numpy alone).
+"""harness.py ADAPTER CONFORMANCE OUT.npz [ID...]: writes what the adapter's engine makes of each case. Runs in the
+engine's own environment with numpy alone.
 
 An adapter's rotate(folder, case, q, positions) lets the engine read folder/config.json and rotate q, float32
-[tokens, head_dim], at positions ([tokens], or [axes, tokens] where main() is told so) in layer case["layer"]. It gives
-float32 of q's shape, in which a row of NaN stands for a position that the engine's table does not reach, or the end of
-each head alone, where the engine hands its rope no more (MLA).
+[tokens, head_dim], at positions ([tokens], or [axes, tokens] too where the adapter says AXES = 2) in layer
+case["layer"]. It gives float32 of q's shape, in which a row of NaN stands for a position that the engine's table does
+not reach, or the end of each head alone, where the engine hands its rope no more (MLA). Where the adapter says
+ENDS = True, each call has a process of its own, which the engine may end.
 """
+import importlib
 import json
 import multiprocessing
 import pathlib
@@ -16,7 +19,6 @@ import traceback
 
 import numpy as np
 from values import read_values
-
 
 SMALL = {"vocab_size": 64, "intermediate_size": 32, "moe_intermediate_size": 32, "num_nextn_predict_layers": 0,
          "pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 2}  # turn nothing
@@ -30,12 +32,31 @@ class OtherHead(Exception):
     """The engine takes the heads for as many elements."""
 
 
+def need(holds, sentence):
+    if not holds:
+        raise NotThere(sentence)
+
+
+def need_head(size, q):
+    if size != q.shape[1]:
+        raise OtherHead(size)
+
+
 def hub_name(case):
     """The model's name on the hub, for an engine that knows models by it and reads no config.json."""
     name = case["source"].partition(";")[0].partition(",")[0]
-    if " " in name or any(word in case["source"] for word in ("; changed", "first published")):
-        raise NotThere("not the file of this name as it is published")
+    need(" " not in name and not any(word in case["source"] for word in ("; changed", "first published")),
+         "not the file of this name as it is published")
     return name
+
+
+def turn_reached(turn, rows, q, positions):
+    """turn(q, positions) of the positions that the engine's table of so many rows reaches, NaN for the others."""
+    reached = positions.reshape(-1, len(q)).max(0) < rows
+    turned = np.asarray(turn(q[reached], positions[..., reached]))
+    out = np.full((len(q), turned.shape[1]), np.nan, np.float32)
+    out[reached] = turned
+    return out
 
 
 def make_small(folder, layer):
@@ -67,13 +88,12 @@ def is_about_rope(error):
     return any(re.search("rotary|rope(?!rt)", text) for text in said)  # a property is none
 
 
-def answer(rotate, folder, case, q, takes):
+def answer(adapter, folder, case, q):
     """(result, sentence, rotated): result is "rotated", "refused", "crashed", "head_dim" or "not there"."""
     try:
         positions = np.array(case["positions"])
-        if positions.ndim > takes["axes"] or not any((pathlib.Path(folder) / name).exists() for name in takes["files"]):
-            raise NotThere("positions of several axes, or another file than config.json")
-        out = np.asarray(rotate(folder, case, q.copy(), positions), np.float32)
+        need(positions.ndim <= getattr(adapter, "AXES", 1), "positions of several axes")
+        out = np.asarray(adapter.rotate(folder, case, q.copy(), positions), np.float32)
         if out.shape[1] < q.shape[1]:
             begin = np.where(np.isnan(out).all(1, keepdims=True), np.nan, q[:, :q.shape[1] - out.shape[1]])
             out = np.concatenate([begin, out], 1, dtype=np.float32)
@@ -83,8 +103,7 @@ def answer(rotate, folder, case, q, takes):
     except OtherHead as error:
         return "head_dim", f"a head has {case['head_dim']} elements; the engine takes it for {error}", None
     except Exception as error:  # noqa: BLE001  (whatever an engine throws is its answer)
-        if "--trace" in sys.argv:
-            traceback.print_exc()
+        traceback.print_exc()
         place, line = last_line(error)  # an engine that says no says it with raise or assert
         said = f"{type(error).__name__}: {error}".split("\n")[0][:200]
         if not is_about_rope(error):
@@ -93,10 +112,10 @@ def answer(rotate, folder, case, q, takes):
         return "refused" if refuses else "crashed", f"{said} ({place})", None
 
 
-def in_child(function, *arguments):
-    """Calls the function in a process of its own, which an engine may end."""
+def in_child(*arguments):
+    """answer(), where the engine lives to give one."""
     ours, theirs = multiprocessing.Pipe(duplex=False)
-    child = multiprocessing.get_context("fork").Process(target=lambda: theirs.send(function(*arguments)))
+    child = multiprocessing.get_context("fork").Process(target=lambda: theirs.send(answer(*arguments)))
     child.start()
     theirs.close()
     try:
@@ -107,21 +126,22 @@ def in_child(function, *arguments):
         child.join()
 
 
-def main(rotate, axes=1, files=("config.json",), aborts=False):
-    """ADAPTER CONFORMANCE OUT.npz [ID...]: writes what the engine made of each case. axes: 1, or 2 where the engine is
-    given positions of several axes; files: the names that it reads a config by; aborts: it may end the process."""
-    conformance, out, wanted = pathlib.Path(sys.argv[1]), sys.argv[2], [a for a in sys.argv[3:] if a[0] != "-"]
+def main():
+    adapter, conformance, out = importlib.import_module(sys.argv[1]), pathlib.Path(sys.argv[2]), sys.argv[3]
     values, said, tensors = read_values(conformance / "values.safetensors"), {}, {}
     for case in json.loads((conformance / "cases.json").read_text()):
-        if wanted and case["id"] not in wanted:
+        if sys.argv[4:] and case["id"] not in sys.argv[4:] or case["config"].endswith(".params.json"):
             continue
         with tempfile.TemporaryDirectory() as folder:
-            file = "params.json" if case["config"].endswith(".params.json") else "config.json"
-            shutil.copy(conformance / case["config"], pathlib.Path(folder) / file)
-            asked = answer, rotate, folder, case, values[case["id"] + ".q"], {"axes": axes, "files": files}
-            result, sentence, rotated = in_child(*asked) if aborts else asked[0](*asked[1:])
+            shutil.copy(conformance / case["config"], pathlib.Path(folder) / "config.json")
+            call = in_child if getattr(adapter, "ENDS", False) else answer
+            result, sentence, rotated = call(adapter, folder, case, values[case["id"] + ".q"])
         said[case["id"]] = [result, sentence]
         if rotated is not None:
             tensors[case["id"]] = rotated
         print(case["id"], result, sentence, file=sys.stderr, flush=True)
     np.savez(out, said=json.dumps(said), **tensors)
+
+
+if __name__ == "__main__":
+    importlib.import_module("harness").main()  # the module that adapters import, whose exceptions are theirs

@@ -3,6 +3,7 @@
 import collections
 import json
 import pathlib
+import textwrap
 
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
@@ -47,13 +48,8 @@ def matrix():
 
 
 def wrap(text, first="", rest=""):
-    line = first
-    for piece in text.split(" "):
-        if len(line) + len(piece) > 98 and line.strip():
-            yield line.rstrip()
-            line = rest
-        line += piece + " "
-    yield line.rstrip()
+    return textwrap.wrap(text, 98, initial_indent=first, subsequent_indent=rest, break_long_words=False,
+                         break_on_hyphens=False)
 
 
 def versions(found):

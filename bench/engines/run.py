@@ -9,59 +9,58 @@ import subprocess
 import sys
 import tempfile
 
-from engines import ENGINES
 from score import CONFORMANCE, HERE, cells
 
 RESULTS = HERE / "results.json"
+ENGINES = """transformers-4.36.2 transformers-4.44.2 transformers-4.51.3 transformers-4.57.6 transformers-5.0.0
+    transformers-5.24.0 mlx-lm-0.32.2 keras-hub-0.32.0 vllm-0.33.0 sglang-0.5.23 lmdeploy-0.18.0 llama.cpp-b11549
+    onnxruntime-genai-0.18.0 ibm-fms-1.13.1 megatron-bridge-0.3.1 litgpt-0.5.13 torchtune-0.6.1""".split()
+ON_CPU = {  # each engine reads its own
+    "PYTHONPATH": os.pathsep.join(map(str, (HERE, HERE / "adapters", CONFORMANCE))), "PYTHONWARNINGS": "ignore",
+    "CUDA_VISIBLE_DEVICES": "", "HF_HUB_OFFLINE": "1", "KERAS_BACKEND": "torch", "SGLANG_USE_CPU_ENGINE": "1",
+    "VLLM_TARGET_DEVICE": "cpu", "VLLM_LOGGING_LEVEL": "ERROR", "VLLM_CPU_KVCACHE_SPACE": "1"}
 
 
-def pip(python, *arguments):
-    if arguments:
-        subprocess.run([sys.executable, "-m", "pip", "--python", python, "install", "-q", "--disable-pip-version-check",
-                        *arguments], check=True)
+def name_of(engine):
+    return engine.rpartition("-")[0]
 
 
 def environment(engine, envs, torch):
     """The Python of the engine's environment, which is made where it is not there yet."""
-    folder = envs / str(engine)
+    folder = envs / engine
     python, made = folder / "bin/python", folder / "made"
     if not made.exists():
         subprocess.run([sys.executable, "-m", "venv", "--without-pip", folder], check=True)
-        pip(python, *engine.packages)
-        if engine.alone:
-            pip(python, "--no-deps", *engine.alone)
-        if engine.torch:  # behind the environment's own packages
-            next(folder.glob("lib/python*/site-packages")).joinpath("zz-torch.pth").write_text(f"{torch}\n")
+        subprocess.run([sys.executable, "-m", "pip", "--python", python, "install", "-q", "--disable-pip-version-check",
+                        "--no-deps", "-r", HERE / "environments" / f"{engine}.txt"], check=True)
+        # torch stands behind the environment's own packages
+        next(folder.glob("lib/python*/site-packages")).joinpath("zz-torch.pth").write_text(f"{torch}\n")
         made.touch()
     return python
 
 
 def measure(engine, rotary, python, folder, wanted):
     """The engine's cells."""
-    output = folder / f"{engine}.npz"
-    path = os.pathsep.join(map(str, (HERE, CONFORMANCE)))
-    done = subprocess.run(
-        [python, HERE / "adapters" / engine.adapter, CONFORMANCE, output, *wanted], stderr=subprocess.PIPE, text=True,
-        stdout=subprocess.DEVNULL, env=os.environ | {"PYTHONPATH": path, "PYTHONWARNINGS": "ignore"})
+    output, adapter = folder / "out.npz", name_of(engine).replace("-", "_").replace(".", "_") + "_"
+    done = subprocess.run([python, HERE / "harness.py", adapter, CONFORMANCE, output, *wanted], text=True,
+                          stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, env=os.environ | ON_CPU)
     if done.returncode:
         sys.exit(f"{engine}: {done.stderr[-2000:]}")
-    return [{"engine": engine.name, "version": engine.version} | one for one in cells(rotary, folder, output)]
+    who = {"engine": name_of(engine), "version": engine.rpartition("-")[2]}
+    return [who | cell for cell in cells(rotary, folder, output)]
 
 
-def key(cell):
-    order = [(e.name, e.version) for e in ENGINES]
-    return order.index((cell["engine"], cell["version"]))
-
-
-def read_results():
-    return json.loads(RESULTS.read_text()) if RESULTS.exists() else {"engines": [], "cells": []}
-
-
-def write_results(results):
-    rows = [json.dumps(cell) for cell in sorted(results["cells"], key=key)]
-    measured = sorted(results["engines"], key=lambda e: key({"engine": e["name"], "version": e["version"]}))
-    RESULTS.write_text(json.dumps({"version": 1, "engines": measured}, indent=1)[:-2] +
-                       ',\n "cells": [\n' + ",\n".join(rows) + "\n]}\n")
+def write_results(engine, found):
+    """Puts the engine's cells in the place of those that results.json has."""
+    results = json.loads(RESULTS.read_text())
+    measured = {f"{e['name']}-{e['version']}": e for e in results["engines"]}
+    measured[engine] = {"name": name_of(engine), "version": engine.rpartition("-")[2],
+                        "date": datetime.date.today().isoformat()}
+    rows = {one: [c for c in results["cells"] if f"{c['engine']}-{c['version']}" == one] for one in measured}
+    rows[engine] = found
+    order = [one for one in ENGINES if one in measured]
+    RESULTS.write_text(json.dumps({"version": 1, "engines": [measured[one] for one in order]}, indent=1)[:-2] +
+                       ',\n "cells": [\n' + ",\n".join(json.dumps(c) for one in order for c in rows[one]) + "\n]}\n")
 
 
 def main():
@@ -74,7 +73,7 @@ def main():
     asked = options.parse_intermixed_args()
     torch = asked.torch or next(pathlib.Path(p) for p in sys.path if (pathlib.Path(p) / "torch").is_dir())
     for engine in ENGINES:
-        if asked.engines and engine.name not in asked.engines and str(engine) not in asked.engines:
+        if asked.engines and name_of(engine) not in asked.engines and engine not in asked.engines:
             continue
         python = environment(engine, asked.envs.resolve(), torch.resolve())
         with tempfile.TemporaryDirectory() as folder:
@@ -84,12 +83,7 @@ def main():
             continue
         counts = {r: sum(c["result"] == r for c in found) for r in sorted({c["result"] for c in found})}
         print(engine, counts, flush=True)
-        results = read_results()  # another run may have written in between
-        name = (engine.name, engine.version)
-        results["engines"] = [e for e in results["engines"] if (e["name"], e["version"]) != name] + [
-            {"name": engine.name, "version": engine.version, "date": datetime.date.today().isoformat()}]
-        results["cells"] = [c for c in results["cells"] if (c["engine"], c["version"]) != name] + found
-        write_results(results)
+        write_results(engine, found)
 
 
 if __name__ == "__main__":

@@ -1,8 +1,8 @@
-"""The parts that adapters of serving engines share: a model on the meta device, its rotary modules on the CPU."""
+"""vLLM and SGLang: the group of one process, and rotary modules on the CPU in a model on the meta device."""
 import tempfile
 
 import torch
-from harness import NotThere, OtherHead
+from harness import OtherHead, need, turn_reached
 
 
 def make_on_cpu(*kinds):
@@ -15,33 +15,30 @@ def make_on_cpu(*kinds):
 
 
 def one_process(parallel_state):
-    """The group of one process that vLLM's and SGLang's layers ask for."""
-    if not torch.distributed.is_initialized():
+    """The groups of one process that the layers of the next model ask for."""
+    if torch.distributed.is_initialized():
+        parallel_state.destroy_model_parallel()
+    else:
         parallel_state.init_distributed_environment(1, 0, f"file://{tempfile.mkdtemp()}/store", 0, "gloo")
+    parallel_state.initialize_model_parallel(backend="gloo")
 
 
-def rotary_module(model, layer, kinds):
-    if any(hasattr(m, "permute_qk_weight_for_rotary") for m in model.modules()):
-        raise NotThere("it permutes the weights of q and k when they are loaded")
-    inside = [m for name, m in model.named_modules() if f"layers.{layer}." in name and "vis" not in name]
-    turns = next((m for m in inside if isinstance(m, kinds)), None)
-    if turns is None:
-        raise NotThere("no rotary module in the layer")
-    return turns
-
-
-def turn(turns, case, q, positions, three_axes=()):
-    """The module's own rotation of q at the positions that its table reaches. MLA hands its rope the end of the head;
-    the classes of three_axes take [tokens, heads, head_dim]."""
+def turn(model, kinds, three_axes, case, q, positions):
+    """The rotation of q by the layer's rotary module, one of these kinds, at the positions that its table reaches. MLA
+    hands its rope the end of the head; the classes of three_axes take [tokens, heads, head_dim]."""
+    need(not any(hasattr(m, "permute_qk_weight_for_rotary") for m in model.modules()),
+         "it permutes the weights of q and k when they are loaded")
+    turns = next(m for name, m in model.named_modules()
+                 if f"layers.{case['layer']}." in name and "vis" not in name and isinstance(m, kinds))
     begin = case["first"] if turns.head_size == case["rotary_dim"] else 0
     if begin + turns.head_size != q.shape[1]:
         raise OtherHead(turns.head_size)
+
+    def turn_some(q, positions):
+        head = torch.tensor(q[:, begin:])
+        head = head[:, None] if isinstance(turns, three_axes) else head
+        forward = getattr(turns, "forward_native", turns.forward)
+        return forward(torch.tensor(positions), head, torch.zeros_like(head))[0].reshape(len(q), turns.head_size)
+
     rows = len(getattr(turns, "cos_sin_cache", range(turns.max_position_embeddings)))
-    positions = torch.tensor(positions)
-    reached = positions.reshape(-1, len(q)).amax(0) < rows
-    head = torch.tensor(q)[reached, begin:]
-    head = head[:, None] if isinstance(turns, three_axes) else head
-    forward = getattr(turns, "forward_native", turns.forward)
-    result = torch.full((len(q), turns.head_size), float("nan"))
-    result[reached] = forward(positions[..., reached], head, torch.zeros_like(head))[0].reshape(-1, turns.head_size)
-    return result
+    return turn_reached(turn_some, rows, q, positions)

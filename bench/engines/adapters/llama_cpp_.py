@@ -4,7 +4,9 @@ import re
 
 import numpy as np
 from gguf_model import convert, decode, ffi
-from harness import NotThere, OtherHead, main
+from harness import OtherHead, need
+
+ENDS = True
 
 
 def rotate(folder, case, q, positions):
@@ -29,12 +31,7 @@ def rotate(folder, case, q, positions):
             out[np.ix_(rows, order[-width:])] = head
 
     decode(path, case["length"], positions, see)
-    if not widths:
-        raise NotThere("no rope node of the layer's queries")
+    need(widths, "no rope node of the layer's queries")
     if max(widths) > q.shape[1]:
         raise OtherHead(max(widths))
     return out
-
-
-if __name__ == "__main__":
-    main(rotate, aborts=True)

@@ -3,7 +3,7 @@ and the order in which its conversion of weights leaves the elements of a head."
 import importlib
 
 import torch
-from harness import NotThere, OtherHead, hub_name, main
+from harness import hub_name, need, need_head, turn_reached
 from torchtune.models.convert_weights import hf_to_tune
 
 BUILDERS = {  # as torchtune's recipes name them for these repositories
@@ -15,24 +15,19 @@ BUILDERS = {  # as torchtune's recipes name them for these repositories
 
 
 def rotate(folder, case, q, positions):
-    if hub_name(case) not in BUILDERS:
-        raise NotThere("no builder of this name")
+    need(hub_name(case) in BUILDERS, "no builder of this name")
     module, name = BUILDERS[hub_name(case)].split(".")
     with torch.device("meta"):
         attention = getattr(importlib.import_module(f"torchtune.models.{module}"), name)().layers[case["layer"]].attn
-    if attention.head_dim != q.shape[1]:
-        raise OtherHead(attention.head_dim)
+    need_head(attention.head_dim, q)
     turns, order = attention.pos_embeddings, torch.arange(q.shape[1])
     turns.rope_init()  # as the recipes do behind a model on the meta device
     if module not in ("phi3", "phi4", "qwen2_5"):  # the conversions of these leave the order as it is
         numbers = {"model.layers.0.self_attn.q_proj.weight": order[:, None].clone()}
         order = next(iter(hf_to_tune(numbers, 1, 1, 1, q.shape[1]).values()))[:, 0]
-    positions, x, result = torch.tensor(positions), torch.tensor(q), torch.full(q.shape, float("nan"))
-    reached = positions < len(turns.cache)
-    turned = turns(x[reached][:, order][None, :, None], input_pos=positions[reached][None])[0, :, 0]
-    result[reached] = turned[:, torch.argsort(order)]
-    return result
 
+    def turn(q, at):
+        x = torch.tensor(q)[:, order][None, :, None]
+        return turns(x, input_pos=torch.tensor(at)[None])[0, :, 0][:, torch.argsort(order)]
 
-if __name__ == "__main__":
-    main(rotate)
+    return turn_reached(turn, len(turns.cache), q, positions)
