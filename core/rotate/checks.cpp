@@ -293,7 +293,6 @@ Jobs check_rotate_qkv(const char* operation, const InOut& qkv, std::int64_t kv_h
                       Direction direction) {
   const Layout& l = qkv.in.layout;
   const TableShape& table = shape_of(rows);
-  if (kv_heads < 0) check_kv_heads(operation, l.heads, kv_heads);
   Jobs jobs = jobs_by(operation, table);
   make({operation, "qkv", "out", ""}, qkv.in, qkv.out, table, direction, jobs.q);
   check_kv_heads(operation, l.heads, kv_heads);

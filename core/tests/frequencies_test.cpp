@@ -217,8 +217,8 @@ TEST(FrequencyErrors, ParametersAreChecked) {
     expect(s, "yarn " + rule);
   };
   of_yarn(&Yarn::beta_fast, 0, "beta_fast must be finite and above 0 but got 0");
-  of_yarn(&Yarn::beta_fast, 1e308, "beta_fast must be from 1e-100 to 1e100 but got 1e+308");
-  of_yarn(&Yarn::beta_slow, 1e-320, "beta_slow must be from 1e-100 to 1e100 but got 1e-320");
+  of_yarn(&Yarn::beta_fast, 2e100, "beta_fast must be from 1e-100 to 1e100 but got 2e+100");
+  of_yarn(&Yarn::beta_slow, 9e-101, "beta_slow must be from 1e-100 to 1e100 but got 9e-101");
   of_yarn(&Yarn::extrapolation_factor, 1.5, "extrapolation_factor must be in [0, 1] but got 1.5");
   expect(Yarn{.factor = 2, .trained_length = 4096, .attention_factor = -1},
          "yarn attention_factor must be finite and at least 0 but got -1");

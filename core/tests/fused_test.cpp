@@ -3,6 +3,8 @@
 #include <gtest/gtest.h>
 
 #include <functional>
+#include <numeric>
+#include <vector>
 
 #include "core/tests/support/guarded.h"
 #include "core/tests/support/qk_memory.h"
@@ -148,6 +150,21 @@ TEST(FusedParts, OfFewerTokensThanAChunkRotateOnlyTheirOwn) {
   const QkMemory apart = cases_out_of_place({1, 12, 4, 2, 16, 16}, DType::f32)[0];
   for (int round = 0; round < 8; ++round)
     arena.check(apart, random_table(random, 12, 8, Pairing::half), Direction::forward, shuffled, random);
+}
+
+// Keys that begin where another head of q would, but whose heads lie further apart.
+TEST(FusedParts, KeysBehindQRotateWhereTheyAre) {
+  const Table table(frequencies({.head_dim = 8, .pairing = Pairing::half}), positions(3, 2));
+  const Layout q{.tokens = 2, .heads = 2, .head_dim = 8, .token_stride = 64, .head_stride = 8};
+  Layout k = q;
+  k.head_stride = 16;
+  std::vector<float> together(128);
+  std::iota(together.begin(), together.end(), 1.0f);
+  std::vector<float> apart = together;
+  rotate_qk({together.data(), DType::f32, q}, {together.data() + 16, DType::f32, k}, table);
+  rotate({apart.data(), DType::f32, q}, table);
+  rotate({apart.data() + 16, DType::f32, k}, table);
+  EXPECT_EQ(together, apart);
 }
 
 // ---- packed q, k and v ----

@@ -195,6 +195,9 @@ TEST_F(LearnedFiles, InvFreqIsReadFromEveryFloatType) {
     write_npy(folder_ / "x.npy", tensor);
     EXPECT_EQ(read_pair_rows(folder_ / "x.npy").values, wanted) << name(tensor.type);
   }
+  const Tensor two = make_tensor<double>("x", ElementType::f64, {2, 2}, wanted);
+  const PairRows sums = read_pair_rows(write("x.safetensors", {two}));
+  EXPECT_EQ(std::pair(sums.pairs, sums.summed_axes), std::pair(2, 2));
 }
 
 TEST_F(LearnedFiles, InvFreqIsTheOnlyTensorOrTheOneOfThatName) {
