@@ -1,5 +1,4 @@
-"""EasyDeL on JAX's CPU: the model of the config (its weights stay unmade), and its attention's rotation by the model's
-table."""
+"""EasyDeL on JAX's CPU: the model of the config (its weights stay unmade), its table and its attention's rotation."""
 import easydel
 import jax.numpy as jnp
 import numpy as np
