@@ -106,6 +106,9 @@ TEST(Equation, what_cancels_and_what_almost_does) {
   expect_right(f, std::vector<double>{0.5, 0x1p-60, 3, 0.5, 0x1.0000001p-60, 3});
   f.phase = {-7, 0x1p-200, 0, 0.3};
   expect_right(f, std::vector<std::int64_t>{7, 14, 0, 7, 0, 0, 1, 6});
+  Frequencies still{.inv_freq = {0, 0}, .pairing = Pairing::half};
+  still.phase = {0x1.23456789p-90, 0};  // of the first pair alone: one doubt settles a whole vector
+  expect_right(still, std::vector<std::int64_t>{5});
 }
 
 TEST(Equation, a_phase_is_added_to_any_rope) {

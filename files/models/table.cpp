@@ -234,6 +234,9 @@ void check_row(const Field& field, const Mla& mla) {
 void check_row(const Field& field, const Flag& flag) { field.require(!flag.key.empty(), "of a key"); }
 void check_row(const Field& field, const FusedWhere& where) { field.require(!where.key.empty(), "of a key"); }
 void check_row(const Field& field, const Learned& learned) { field.require(!learned.tensor.empty(), "of a tensor"); }
+void check_row(const Field& field, const Tower& tower) {
+  field.require(!tower.words.empty(), "of words that say how its pairs turn");
+}
 void check_row(const Field& field, const Unusable& unusable) {
   for (const std::string_view method : unusable.methods)
     field.require(published_type(method) == method, "about methods of scaling by their names");

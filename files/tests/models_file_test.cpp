@@ -210,6 +210,8 @@ TEST_F(ModelsFile, a_half_good_sheet_is_refused_whole) {
        "positions.sam3.inside must be a sub-config of children but got \"nothing\""},
       {"/towers/round", "{\"words\": \"in circles\"}",
        "towers.round must be the facts of a layout that is known by this name but got {\"words\":\"in circles\"}"},
+      {"/towers/pixtral", "{\"axes\": \"height width\"}",
+       "towers.pixtral must be of words that say how its pairs turn but got {\"axes\":\"height width\"}"},
       {"/query_scales/0/type", "\"nothing\"", "query_scales must name types that have a row but got \"nothing\""},
       {"/query_scales/0/scale", "{\"form\": \"odd\"}",
        "query_scales[0].scale.form must be one of \"none steps log power ratio learned\" but got \"odd\""},

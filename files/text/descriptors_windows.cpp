@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "descriptors.h"
+#include "paths.h"
 
 namespace rotary::files {
 namespace {

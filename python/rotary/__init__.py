@@ -13,7 +13,8 @@ Pairing and layout have no default. Errors are rotary.Error, a ValueError with a
 
 import os as _os
 from collections.abc import Sequence  # and other names in annotations of the classes, for typing.get_type_hints()
-from typing import TYPE_CHECKING, Any, ClassVar
+from dataclasses import InitVar
+from typing import TYPE_CHECKING, Any
 
 from . import _core, cpu, makers, positions, scalings, tools
 from ._config import config, patch, use_models

@@ -1,25 +1,16 @@
 """python -m rotary COMMAND runs the program, which is a package of its own, rotary-cli."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess
 import sys
 import sysconfig
 
-
-def main() -> int:
-    """Runs the program that is installed beside this Python, else the one that PATH finds."""
+if __name__ == "__main__":
+    # The one that is installed beside this Python, else that of PATH.
     program = shutil.which("rotary", path=sysconfig.get_path("scripts")) or shutil.which("rotary")
     if program is None:
-        print("rotary: the program is a package of its own: pip install rotary-cli", file=sys.stderr)
-        return 1
-    words = [program, *sys.argv[1:]]
+        sys.exit("rotary: the program is a package of its own: pip install rotary-cli")
     if os.name == "posix":
-        os.execv(program, words)
-    return subprocess.call(words)
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+        os.execv(program, [program, *sys.argv[1:]])
+    sys.exit(subprocess.call([program, *sys.argv[1:]]))

@@ -2,26 +2,21 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal, overload
+from typing import Any, Literal, overload
 
 from . import _core
 from ._memory import flattened
-from ._tables import Frequencies, Table, frequencies
 from ._rope import Rope, _read, _rope
-from ._types import Positions, Source
-from ._values import _Record
-from ._words import Angles, Pairing, Rounding, check_pairing, fail
+from ._types import Report, Source
+from ._values import Record
+from ._words import Pairing, check_pairing, fail
 from .scalings import Scaling
 
-if TYPE_CHECKING:
-    from ._torch.patching import Report
-else:  # needs torch
-    Report = Any
 
-
-class ModelRope(_Record, public="rotary.tools"):
+class ModelRope(Record, public="rotary.tools", repr=False):
     """One rope of a model, and the layers that use it.
 
     Attributes:
@@ -82,19 +77,6 @@ class ModelRope(_Record, public="rotary.tools"):
     def scaling(self) -> Scaling:
         return self.rope.scaling
 
-    def frequencies(self, length: int | None = None) -> Frequencies:
-        """The same as rotary.frequencies(self.rope, length)."""
-        return frequencies(self.rope, length)
-
-    def table(
-        self, positions: Positions, length: int | None = None, *, angles: Angles = "exact", rounding: Rounding = "f32"
-    ) -> Table:
-        """The same as rotary.Table(self, positions, length), one for all layers of this rope.
-
-        If the ropes of a part use different axes, as in Allegro, positions may have all axes of axis_names in front.
-        """
-        return Table(self, positions, length, angles=angles, rounding=rounding)
-
     def _own(self, positions: Any, shape: Any = None) -> Any:
         """The positions on this rope's own axes, if they have all of its part in front. shape: theirs, if known."""
         every = len(self.axis_names)
@@ -126,7 +108,7 @@ class ModelRope(_Record, public="rotary.tools"):
         return f"ModelRope({self._summary()})"
 
 
-class Ropes(_Record, Sequence[ModelRope], public="rotary.tools"):
+class Ropes(Record, Sequence[ModelRope], public="rotary.tools", repr=False):
     """The ropes of a model: a sequence of ModelRope.
 
     Attributes:
@@ -199,8 +181,6 @@ def _named(source: Any) -> tuple[str, str]:
     if hasattr(source, "to_dict"):  # transformers.PretrainedConfig
         source = source.to_dict()
     if isinstance(source, Mapping):
-        import json
-
         try:
             return "text", json.dumps(dict(source), default=_plain)
         except (RuntimeError, ValueError) as error:  # nested too deep or in itself, or arrays

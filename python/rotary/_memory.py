@@ -1,7 +1,5 @@
 """Memory as arrays of numpy for the caller, and the caller's positions as memory."""
 
-from __future__ import annotations
-
 import math
 import operator
 from typing import Any, NoReturn

@@ -1,13 +1,15 @@
-# mypy: disable-error-code="no-any-return"
 """rotary.Rope, with the names and defaults of the C++ library (core/include/rotary/rope.h)."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Required, TypedDict, Unpack
+from dataclasses import InitVar, fields
+from functools import partial
+from typing import TYPE_CHECKING, Any, Required, TypedDict, Unpack
 
 from . import _core
-from ._values import _Record, listed, loaded, phases, shaped
+from ._values import Record, listed, phases, shaped
 from ._words import Pairing, check_pairing, fail
 from .scalings import Scaling, Unscaled, XPos, _scalings
 
@@ -42,7 +44,7 @@ class RopeWords(TypedDict, total=False):
     xpos: XPos | None
 
 
-class Rope(_Record):
+class Rope(Record, public="rotary", repr=False):
     """A rope, as a model card describes it.
 
     Args:
@@ -87,41 +89,47 @@ class Rope(_Record):
     phase: tuple[float, ...] = ()
     xpos: XPos = XPos()
 
-    def __init__(self, **words: Unpack[RopeWords]) -> None:
-        given: dict[str, Any] = {**words}
-        scaling = {**given["scaling"]} if isinstance(given.get("scaling"), Mapping) else None
+    theta: InitVar[float | None] = None
+    rope_theta: InitVar[float | None] = None
+    partial_rotary_factor: InitVar[float | None] = None
+
+    if TYPE_CHECKING:
+
+        def __init__(self, **words: Unpack[RopeWords]) -> None: ...
+
+    def __post_init__(self, theta: Any, rope_theta: Any, partial_rotary_factor: Any) -> None:
+        given: dict[str, Any] = {**vars(self)}
+        scaling = {**given["scaling"]} if isinstance(given["scaling"], Mapping) else None
         own = scaling or {}  # a model card's words stand there or here
-        others = [given.pop("theta", None), given.pop("rope_theta", None), own.pop("rope_theta", None)]
-        part = own.pop("partial_rotary_factor", None)
-        part = given.pop("partial_rotary_factor", part)
-        given = self._filled(given)
-        given["pairing"] = check_pairing("Rope", given["pairing"])
-        given["base"] = _the_one("base, theta or rope_theta", given["base"], self._defaults["base"], *others)
-        head_dim = given["head_dim"]
-        of_part = None if part is None else int(head_dim * part)
-        rotary_dim = _the_one("rotary_dim or partial_rotary_factor", given["rotary_dim"], 0, of_part)
-        given["rotary_dim"] = rotary_dim or head_dim
+        others, part = [theta, rope_theta, own.pop("rope_theta", None)], own.pop("partial_rotary_factor", None)
+        part = part if partial_rotary_factor is None else partial_rotary_factor
+        given["pairing"] = check_pairing("Rope", self.pairing)
+        given["base"] = _the_one("base, theta or rope_theta", self.base, Rope.base, *others)
+        of_part = None if part is None else int(self.head_dim * part)
+        rotary_dim = _the_one("rotary_dim or partial_rotary_factor", self.rotary_dim, 0, of_part)
+        given["rotary_dim"] = rotary_dim or self.head_dim
         if scaling is not None:
             given["scaling"] = _read_scaling(scaling, given["rotary_dim"], given["base"])
         given |= shaped("Rope", given)
         phase, rows = phases("Rope", given)
         given |= {name: listed(given[name]) for name in ("axis", "index", "inv_freq", "multiplier")}
-        given |= {"phase": () if rows > 1 else listed(phase), "xpos": amplitude(given["xpos"])}
+        given |= {"phase": () if rows > 1 else listed(phase), "xpos": amplitude(self.xpos)}
         given["scaling"] = given["scaling"] or Unscaled()
-        self._set(*given.values())
-        handle, fields = _core._rope(self)
-        object.__setattr__(self, "_handle", handle)
-        read = _read(fields)
-        self._set(*(read[name] for name in self._names))
+        vars(self).update(given)
+        handle, state = _core._rope(self)
+        vars(self).update(_read(state), _handle=handle)
         if rows > 1:  # all heads rotate by the one row
             row = tuple(memoryview(_core._frequencies(self, None)[1]).cast("d"))
             again = self.replace(inv_freq=row * rows, multiplier=(), head_rows=rows, phase=phase)
             vars(self).update(vars(again))
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return partial(Rope, **{field.name: getattr(self, field.name) for field in fields(self)}), ()
+
     def __repr__(self) -> str:
-        plain = self._defaults | {"base": None, "rotary_dim": self.head_dim}
-        shown = [(name, value) for name, value in zip(self._names, self._values()) if plain.get(name, ...) != value]
-        return f"Rope({', '.join(f'{name}={value!r}' for name, value in shown)})"
+        plain = {"base": None, "rotary_dim": self.head_dim}
+        values = [(one.name, getattr(self, one.name), plain.get(one.name, one.default)) for one in fields(self)]
+        return f"Rope({', '.join(f'{name}={value!r}' for name, value, usual in values if value != usual)})"
 
 
 def _the_one(names: str, given: Any, default: Any, *others: Any) -> Any:
@@ -134,15 +142,13 @@ def _the_one(names: str, given: Any, default: Any, *others: Any) -> Any:
 
 def _read_scaling(words: dict[str, Any], rotary_dim: int, base: float) -> Scaling:
     """The scaling that a config's rope_scaling or rope_parameters describes, read as a Llama's."""
-    import json
-
     config = {"model_type": "llama", "hidden_size": rotary_dim, "num_attention_heads": 1, "num_hidden_layers": 1}
     config |= {"rope_theta": base, "rope_scaling": words}
     if "original_max_position_embeddings" in words:
         config["max_position_embeddings"] = words["original_max_position_embeddings"]
-    model = loaded(_core._model("Rope", ("text", json.dumps(config)), None, None))
+    model = json.loads(_core._model("Rope", ("text", json.dumps(config)), None, None))
     scaling = _read(model["_ropes"][0]["rope"])["scaling"]
-    needed = [["original_max_position_embeddings"]] if "trained_length" in scaling._names else []
+    needed = [["original_max_position_embeddings"]] if hasattr(scaling, "trained_length") else []
     needed += [["factor", "attention_factor"]] if scaling.name == "longrope" else []
     for names in needed:  # a whole config has them, or what they follow from
         if not any(name in words for name in names):
@@ -153,7 +159,7 @@ def _read_scaling(words: dict[str, Any], rotary_dim: int, base: float) -> Scalin
 
 def _read(state: str | dict[str, Any]) -> dict[str, Any]:
     """The fields of a value from _core, with tuples for lists, and a rope's scaling as a value."""
-    fields = loaded(state) if isinstance(state, str) else state
+    fields = json.loads(state) if isinstance(state, str) else state
     fields = {name: tuple(value) if isinstance(value, list) else value for name, value in fields.items()}
     if "scaling" in fields:  # the fields of a rope
         scaling = _read(fields["scaling"])

@@ -1,4 +1,3 @@
-# mypy: disable-error-code="no-any-return"
 """rotate and its family, for arrays of every kind.
 
 The C++ part takes all arrays but tensors of torch whose memory alone is not enough: it returns None for them, and

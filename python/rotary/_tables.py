@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, fields
 from types import SimpleNamespace
 from typing import Any
 
@@ -9,12 +10,13 @@ from . import _core, _memory
 from ._memory import view
 from ._rope import Rope, amplitude
 from ._types import AnyRope, Device, Dtype, Positions, Tensor
-from ._values import _Value, listed, phases, shaped
+from ._values import listed, phases, shaped
 from ._words import Angles, Pairing, Rounding, check_pairing, check_word, fail
 from .scalings import XPos
 
 
-class Frequencies(_Value, public="rotary.makers"):
+@dataclass(frozen=True, init=False, repr=False)
+class Frequencies:
     """The angular speed of every pair, and the other values that determine an angle.
 
     Head h rotates pair i of token t by the sum over axes a of position[a, t] * inv_freq[h, a, i], plus phase[h, i].
@@ -47,7 +49,7 @@ class Frequencies(_Value, public="rotary.makers"):
 
     _inv_freq: bytes  # float64
     pairing: Pairing
-    _axis: bytes  # uint8
+    axis: tuple[int, ...]
     attention_factor: float
     clockwise: bool
     _inv_freq_float32: bytes  # float32
@@ -73,13 +75,18 @@ class Frequencies(_Value, public="rotary.makers"):
         self._fill(*_core._speeds(SimpleNamespace(**given)), given["xpos"])
 
     def _fill(self, handle: object, *state: Any) -> Frequencies:
-        object.__setattr__(self, "_handle", handle)
-        self._set(*state)
+        vars(self).update(zip((field.name for field in fields(self)), state, strict=True), _handle=handle)
         return self
+
+    def _values(self) -> tuple[Any, ...]:
+        return tuple(getattr(self, field.name) for field in fields(self))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Frequencies._of, self._values()  # checks the value of a pickle like a new one
 
     @classmethod
     def _of(cls, *state: Any) -> Frequencies:
-        given = {name.removeprefix("_"): value for name, value in zip(cls._names, state, strict=True)}
+        given = {field.name.removeprefix("_"): value for field, value in zip(fields(cls), state, strict=True)}
         given |= {name: memoryview(given[name]).cast("d") for name in ("inv_freq", "phase")}
         given["inv_freq_float32"] = memoryview(given["inv_freq_float32"]).cast("f")
         return cls(**given)
@@ -106,12 +113,8 @@ class Frequencies(_Value, public="rotary.makers"):
         return 2 * self._pairs
 
     @property
-    def axis(self) -> tuple[int, ...]:
-        return tuple(self._axis)
-
-    @property
     def axes(self) -> int:
-        return self.summed_axes or max(self._axis, default=0) + 1
+        return self.summed_axes or max(self.axis, default=0) + 1
 
     def __repr__(self) -> str:
         rows = f"{self.head_rows} heads of " if self.head_rows > 1 else ""
@@ -119,6 +122,9 @@ class Frequencies(_Value, public="rotary.makers"):
         more = ", with phases" * bool(self._phase) + f", {self.xpos}" * (self.xpos.scale != 0)
         factor = f"attention_factor {self.attention_factor}"
         return f"<rotary.makers.Frequencies of {rows}{self._pairs} pairs{axes}, {self.pairing}, {factor}{more}>"
+
+
+Frequencies.__module__ = "rotary.makers"  # from which users import it
 
 
 def one_rope(operation: str, source: Any) -> Any:
@@ -162,11 +168,8 @@ class Shaped:
     """The properties of a table that follow from the shape of its rows."""
 
     __slots__ = ()
+    shape: tuple[int, ...]
     pairing: Pairing
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        raise NotImplementedError
 
     @property
     def pairs(self) -> int:
@@ -194,7 +197,8 @@ class Shaped:
         return f"{batch}{self.tokens} tokens{heads}, rotary_dim {self.rotary_dim}, {self.pairing}"
 
 
-class Table(_core._Rows, _Value, Shaped):
+@dataclass(frozen=True, init=False, repr=False, eq=False)
+class Table(_core._Rows, Shaped):
     """A row of cos and sin for each token, float32. One table serves all layers and heads of a step.
 
     Args:
@@ -281,7 +285,8 @@ class Table(_core._Rows, _Value, Shaped):
 
     @staticmethod
     def _with(table: Table, *state: Any) -> Table:
-        table._set(*state)
+        for field, value in zip(fields(Table), state, strict=True):
+            object.__setattr__(table, field.name, value)
         return table
 
     @classmethod
@@ -298,6 +303,15 @@ class Table(_core._Rows, _Value, Shaped):
     def _values(self) -> tuple[Any, ...]:
         cos, sin = (bytes(_core._memory(self, which)) for which in (False, True))
         return cos, sin, self.shape, self.pairing, self._positions, self._xpos
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Table._of, self._values()
+
+    def __eq__(self, other: object) -> bool:
+        return self._values() == other._values() if type(other) is Table else NotImplemented
+
+    def __hash__(self) -> int:
+        return hash(self._values())
 
     @property
     def cos(self) -> Any:
@@ -316,6 +330,9 @@ class Table(_core._Rows, _Value, Shaped):
 
     def __repr__(self) -> str:
         return f"<rotary.Table of {self._summary()}>"
+
+
+Table.__module__ = "rotary"
 
 
 def _at(operation: str, source: Any, positions: Any) -> tuple[Rope | Frequencies, Any]:

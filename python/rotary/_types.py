@@ -1,7 +1,4 @@
-# mypy: disable-error-code="import-not-found"
 """Types of arguments that several functions take."""
-
-from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
@@ -37,6 +34,7 @@ if TYPE_CHECKING:
     from ._config import ModelRope, Ropes
     from ._rope import Rope
     from ._tables import Frequencies, Table
+    from ._torch.patching import Report as Report
     from .torch import TensorTable
 
     AnyArray: TypeAlias = SupportsDlpack | Buffer
@@ -46,4 +44,4 @@ if TYPE_CHECKING:
     Dtype: TypeAlias = torch.dtype
     Tensor: TypeAlias = torch.Tensor
 else:  # without torch, before Python 3.12, and for modules that import each other
-    AnyArray = AnyRope = AnyTable = Tensor = Device = Dtype = Any
+    AnyArray = AnyRope = AnyTable = Tensor = Device = Dtype = Report = Any

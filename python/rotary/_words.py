@@ -3,8 +3,6 @@
 Shapes are checked here where torch's or JAX's own operations rotate; elsewhere _core checks them.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any, Literal, NoReturn, get_args
 

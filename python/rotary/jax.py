@@ -7,8 +7,6 @@ The rotation is the formula in JAX's own operations, in float32 with one roundin
 fuses, shards and differentiates it like everything else. Errors are raised when a call is traced.
 """
 
-# mypy: disable-error-code="no-untyped-call, attr-defined, no-any-return, untyped-decorator, unused-ignore"
-
 from __future__ import annotations
 
 import functools

@@ -15,7 +15,7 @@ from . import _core
 from ._memory import view
 from ._rope import Rope, _rope
 from ._tables import Frequencies
-from ._values import _Record
+from ._values import Record
 from ._words import Pairing
 from .scalings import Scaling, Unscaled, XPos  # noqa: F401  XPos: an annotation of Frequencies
 
@@ -114,7 +114,7 @@ def ernie_axes(height_width_time: Sequence[int]) -> tuple[int, ...]:
     return tuple(_core._make("ernie_axes", {"height_width_time": height_width_time}))
 
 
-class Axis(_Record):
+class Axis(Record):
     """An axis of axial().
 
     Args:
@@ -130,14 +130,12 @@ class Axis(_Record):
     scaling: Scaling = Unscaled()
 
 
-def axial(
-    *, head_dim: int, axes: int | Iterable[Axis | int | Sequence[float]], base: float = 10000.0, pairing: Pairing
-) -> Rope:
+def axial(*, head_dim: int, axes: int | Iterable[Axis | int], base: float = 10000.0, pairing: Pairing) -> Rope:
     """A vision rope of several axes, each with its own run of frequencies.
 
     Args:
-        axes: the number of axes, which get equal shares of the head; or each of them, as an Axis, a width, or (width,
-            base, stretch). The first pairs use axis 0, and so on; elements beyond the last axis do not rotate.
+        axes: the number of axes, which get equal shares of the head; or each of them, as an Axis or a width. The first
+            pairs use axis 0, and so on; elements beyond the last axis do not rotate.
         base: the base of axes that do not have their own.
 
     Raises:
@@ -145,13 +143,5 @@ def axial(
     """
     if not isinstance(axes, Iterable):
         return _rope(_core._make("axial", {"head_dim": head_dim, "axes": axes, "base": base, "pairing": pairing}))
-    each = [one if isinstance(one, Axis) else _axis(one, base) for one in axes]
+    each = [one if isinstance(one, Axis) else Axis(width=one, base=base) for one in axes]
     return _rope(_core._make("axial_widths", {"head_dim": head_dim, "axes": each, "pairing": pairing}))
-
-
-def _axis(given: Any, base: float) -> Axis:
-    """The Axis of a width, or of (width, base, stretch)."""
-    words = list(given) if isinstance(given, Iterable) else [given]
-    if not 1 <= len(words) <= 3:
-        raise TypeError(f"an axis must be an Axis, a width or (width, base, stretch) but got {given!r}")
-    return Axis(**{"base": base} | dict(zip(("width", "base", "stretch"), words)))

@@ -6,12 +6,12 @@ POSITION, or SHAPE or DTYPE for an array.
 
 from __future__ import annotations
 
+import json
 from typing import Any, Literal
 
 from . import _core, _memory
 from ._config import _named
 from ._types import Source
-from ._values import loaded
 
 Split = Literal["contiguous", "zigzag", "striped"]
 
@@ -25,8 +25,8 @@ def _array(function: str, **words: Any) -> Any:
     return _memory.view(*_core._positions(function, words))
 
 
-def _arrays(function: str, **words: Any) -> list[Any]:
-    return [_memory.view(*array) for array in _core._positions(function, words)]
+def _arrays(function: str, **words: Any) -> Any:
+    return tuple(_memory.view(*array) for array in _core._positions(function, words))
 
 
 def packed(cu_seqlens: Any) -> Any:
@@ -86,8 +86,7 @@ def held_tokens(window: int, sinks: int, token: int) -> tuple[Any, Any]:
         (tokens, positions), one of each for each slot of the cache. The newest tokens keep their slots and positions.
         The sinks, stored at positions 0, 1, ..., move to right before them: rotary.Table.between turns their keys.
     """
-    tokens, positions = _arrays("held_tokens", window=window, sinks=sinks, token=token)
-    return tokens, positions
+    return _arrays("held_tokens", window=window, sinks=sinks, token=token)
 
 
 def dual_chunk(positions: Any, chunk: int, local: int) -> dict[str, Any]:
@@ -114,8 +113,7 @@ def self_extend(positions: Any, group: int, window: int) -> tuple[Any, Any]:
     They count groups of `group` tokens. positions: the tokens' own, integers from 0 on, of one or two dimensions; both
     results have their shape.
     """
-    query, key = _arrays("self_extend", positions=_memory.positions(positions), group=group, window=window)
-    return query, key
+    return _arrays("self_extend", positions=_memory.positions(positions), group=group, window=window)
 
 
 def model(
@@ -151,4 +149,4 @@ def model(
     config = config.lstrip() if kind == "text" else config
     places, deltas, notes = _core._model_positions(config, words | {"part": part, "publisher": publisher})
     moves = None if deltas is None else _memory.view(*deltas)
-    return {"positions": _memory.view(*places), "deltas": moves, "notes": loaded(notes)}
+    return {"positions": _memory.view(*places), "deltas": moves, "notes": json.loads(notes)}

@@ -5,45 +5,41 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
-from ._values import _Record
+from ._values import Record, listed
 
 __all__ = [
     "Dynamic", "Linear", "Llama3", "LongRope", "Ntk", "NtkFixed", "Proportional", "Scaling", "ThetaScale", "Unscaled",
     "XPos", "Yarn", "YarnLog", "read",
 ]  # fmt: skip
 
-class Scaling(_Record):
+
+class Scaling(Record):
     """A published method that changes the frequencies. core/include/rotary/rope.h has the formulas.
 
     i is the index of a pair, r the exponent_dim of the rope, w = base^(-2i/r) the unscaled frequency. The values are
     checked when a rope takes the scaling (rotary.Error SCALING).
     """
 
-    _name: ClassVar[str] = ""
-
-    @property
-    def name(self) -> str:
-        """The name of the method, such as "yarn"."""
-        return self._name
+    name: ClassVar[str] = ""  # the method, such as "yarn"
 
 
 class Unscaled(Scaling):
     """The frequencies are w. RoFormer, arXiv:2104.09864."""
 
-    _name = "default"
+    name = "default"
 
 
 class Linear(Scaling):
     """The frequencies become w / factor. Position interpolation, arXiv:2306.15595."""
 
-    _name = "linear"
+    name = "linear"
     factor: float = 1.0
 
 
 class Ntk(Scaling):
     """The base becomes base * factor^(r/(r-2)) at any length. bloc97; Hunyuan's "alpha"."""
 
-    _name = "ntk"
+    name = "ntk"
     factor: float = 1.0
 
 
@@ -53,7 +49,7 @@ class NtkFixed(Scaling):
     It is rope_type "ntk" of vLLM.
     """
 
-    _name = "ntk_fixed"
+    name = "ntk_fixed"
     factor: float = 1.0
     mixed_b: float | None = None
 
@@ -61,7 +57,7 @@ class NtkFixed(Scaling):
 class Dynamic(Scaling):
     """The base grows with the sequence's length beyond trained_length. Hugging Face."""
 
-    _name = "dynamic"
+    name = "dynamic"
     factor: float = 1.0
     trained_length: int = 0
 
@@ -83,7 +79,7 @@ class Yarn(Scaling):
         attn_factor: multiplies the attention factor, in vLLM and ggml.
     """
 
-    _name = "yarn"
+    name = "yarn"
     factor: float = 1.0
     trained_length: int = 0
     beta_fast: float = 32.0
@@ -111,7 +107,7 @@ class LongRope(Scaling):
         short_mscale, long_mscale: replace it up to trained_length, and beyond it (Phi-3.5-MoE).
     """
 
-    _name = "longrope"
+    name = "longrope"
     short_factor: Sequence[float] = ()
     long_factor: Sequence[float] = ()
     trained_length: int = 0
@@ -120,6 +116,10 @@ class LongRope(Scaling):
     short_mscale: float | None = None
     long_mscale: float | None = None
 
+    def __post_init__(self) -> None:
+        for name in "short_factor", "long_factor":
+            object.__setattr__(self, name, tuple(listed(getattr(self, name))))
+
 
 class Llama3(Scaling):
     """Wavelengths above trained_length / low are stretched by factor, below trained_length / high they are kept.
@@ -127,7 +127,7 @@ class Llama3(Scaling):
     Between the two they are blended. llama-models, Llama 3.1.
     """
 
-    _name = "llama3"
+    name = "llama3"
     factor: float = 1.0
     trained_length: int = 0
     low: float = 1.0
@@ -137,7 +137,7 @@ class Llama3(Scaling):
 class Proportional(Scaling):
     """The first floor(fraction * r / 2) pairs rotate, by w / factor. p-RoPE, arXiv:2410.06205; Gemma 4."""
 
-    _name = "proportional"
+    name = "proportional"
     fraction: float = 1.0
     factor: float = 1.0
 
@@ -148,7 +148,7 @@ class YarnLog(Scaling):
     Args: see Yarn.
     """
 
-    _name = "yarn_log"
+    name = "yarn_log"
     factor: float = 1.0
     trained_length: int = 0
     beta_fast: float = 32.0
@@ -159,15 +159,15 @@ class YarnLog(Scaling):
 class ThetaScale(Scaling):
     """The base becomes base^(ln(L factor / 2 pi) / ln(L / 2 pi)) with L = trained_length. SGLang's models/grok.py."""
 
-    _name = "theta_scale"
+    name = "theta_scale"
     factor: float = 1.0
     trained_length: int = 0
 
 
-_scalings: dict[str, Any] = {kind._name: kind for kind in Scaling.__subclasses__()}
+_scalings: dict[str, Any] = {kind.name: kind for kind in Scaling.__subclasses__()}
 
 
-class XPos(_Record):
+class XPos(Record):
     """The amplitude of xPos, arXiv:2212.10554.
 
     At position p, cos and sin of pair i of n are multiplied by zeta^((p - center) / scale), where zeta is

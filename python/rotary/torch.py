@@ -1,4 +1,3 @@
-# mypy: disable-error-code="import-not-found,no-any-return,no-untyped-call,misc"
 """RoPE as a module of torch, and tables of torch's tensors.
 
 Tensors are rotated by the functions of rotary itself, such as rotary.rotate_qk(q, k, table, layout=...), also under
@@ -111,6 +110,7 @@ class RotaryEmbedding(torch.nn.Module):
         self._rows = RowMaker(rope, angles, rounding)
         self._rows_of_keys = RowMaker(of_keys(rope), angles, rounding) if rope.xpos.scale else None
         self._start = _start_of(rope) if learned else None
+        self._is_usual = (self._entry, self._rows_of_keys, self._start) == (None, None, None)
         if self._start is not None:
             self.inv_freq: torch.nn.Parameter
             self.phase: torch.nn.Parameter | None
@@ -196,9 +196,8 @@ class RotaryEmbedding(torch.nn.Module):
         elif not isinstance(offset, int) or offset != 0:
             fail("VALUE", "RotaryEmbedding", "positions or offset must be given but got both")
         wide = torch.float64 if q.dtype == torch.float64 else torch.float32
-        others = self._rows_of_keys, self._start, self._entry
-        is_usual = others == (None, None, None) and q.dim() == len(layout)
-        if k is not None and is_usual and torch.compiler.is_dynamo_compiling():  # the same, with fewer guards
+        if k is not None and self._is_usual and q.dim() == len(layout) and torch.compiler.is_dynamo_compiling():
+            # The same as below, with fewer guards.
             cos, sin = self._rows.at(as_tensor(positions, q.device), length, wide)
             return entry.turned(q, k, cos, sin, self._rows.pairing, layout, self.first)
         table = self._table(self._rows, positions, length, q.device, wide)

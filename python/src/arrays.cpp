@@ -38,14 +38,6 @@ const Known& known(PyObject* object) {
   return known_types.insert_or_assign(type, std::move(facts)).first->second;
 }
 
-// The function inside numpy.empty_like, which takes half the time and runs where no other library overrides it; if
-// there is none, numpy.empty_like.
-Ref numpy_empty_like() {
-  Ref function = module_function("numpy", "empty_like");
-  Ref inside = attribute_or_null(function.get(), "_implementation");
-  return inside ? std::move(inside) : std::move(function);
-}
-
 // If it is not, as in a broadcast array, a new array in the order of the strides would have another innermost
 // dimension.
 bool head_dim_is_innermost(const ArrayView& view) {
@@ -112,10 +104,7 @@ Ref capsule_of_torch(PyObject* object) {
 void ArrayView::take(const dlpack::Tensor& tensor) {
   using namespace dlpack;
   const std::int32_t device = tensor.device.type;
-  if (memory_ == Memory::cuda && device != dlpack::cuda) {
-    fail(Code::DEVICE, name_, "the array must be in a CUDA device's memory but is on DLPack's type ", device);
-  }
-  if (memory_ == Memory::cpu && device != cpu && device != pinned_by_cuda && device != pinned_by_rocm) {
+  if (device != cpu && device != pinned_by_cuda && device != pinned_by_rocm) {
     fail(Code::DEVICE, name_, "the array must be in the CPU's memory but got one on another device (DLPack's type ",
          device, "): move it to the CPU");
   }
@@ -210,7 +199,7 @@ void ArrayView::check_guards(PyObject* object) const {
 
 Kind ArrayView::kind_of(PyObject* object) { return known(object).kind; }
 
-ArrayView::ArrayView(PyObject* object, const char* name, bool guards, Memory memory) : name_(name), memory_(memory) {
+ArrayView::ArrayView(PyObject* object, const char* name, bool guards) : name_(name) {
   kind = known(object).kind;
   if (guards && kind == Kind::torch) check_guards(object);
   if (kind == Kind::traced) {
@@ -276,7 +265,7 @@ bool ArrayView::from_numpy(PyObject* object) {
 Ref empty_like(PyObject* object, const ArrayView& view) {
   const bool keeps = head_dim_is_innermost(view);
   if (view.kind == Kind::numpy) {
-    static PyObject* const make = numpy_empty_like().release();
+    static PyObject* const make = module_function("numpy", "empty_like").release();
     static PyObject* const c_order = PyUnicode_InternFromString("C");
     if (keeps) return checked(PyObject_CallFunctionObjArgs(make, object, nullptr));
     return checked(PyObject_CallFunctionObjArgs(make, object, Py_None, c_order, nullptr));

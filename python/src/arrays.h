@@ -47,7 +47,6 @@ struct ManagedVersioned {
 };
 inline constexpr std::uint64_t read_only = 1;
 
-inline constexpr std::int32_t cuda = 2;
 inline constexpr std::int32_t cpu = 1, pinned_by_cuda = 3, pinned_by_rocm = 11;  // memory that the CPU reads
 inline constexpr std::uint8_t code_int = 0, code_uint = 1, code_float = 2, code_bfloat = 4, code_complex = 5;
 inline constexpr std::uint8_t code_bool = 6;
@@ -69,14 +68,11 @@ inline constexpr int most_dimensions = 8;
 // The library of an array and of a result. rotary._memory.kind_of has the same numbers.
 enum class Kind : std::uint8_t { numpy, torch, jax, traced, other };  // traced: a JAX array without numbers
 
-// The memory in which an array must be.
-enum class Memory : std::uint8_t { cpu, cuda };
-
 class ArrayView {
  public:
   // name: the argument's name in errors. Throws DTYPE, DEVICE, SHAPE (too many dimensions), TypeError if the object is
   // no array, and with `guards` TORCH for a tensor whose memory is not enough (a gradient to record, a negative view).
-  ArrayView(PyObject* object, const char* name, bool guards = true, Memory memory = Memory::cpu);
+  ArrayView(PyObject* object, const char* name, bool guards = true);
   ArrayView(const ArrayView&) = delete;
   ArrayView& operator=(const ArrayView&) = delete;
 
@@ -119,7 +115,6 @@ class ArrayView {
   void check_guards(PyObject* object) const;
 
   const char* name_;
-  Memory memory_;
   Ref owner_;
   std::optional<Buffer> buffer_;
 };

@@ -4,7 +4,6 @@
 #include <limits>
 
 #include "module.h"
-#include "rotary/gpu.h"
 #include "rotary/query_scale.h"
 
 namespace rotary::python {
@@ -318,61 +317,11 @@ Ref rotate_two(PyObject* word, PyObject* q, PyObject* k, PyObject* table, PyObje
   return checked(PyTuple_Pack(2, first_result.get(), second_result.get()));
 }
 
-// ---- on a CUDA device ----
-
-constexpr const char* gpu_operation = "rotate";
-
-Ref gpu_built() { return Ref(PyBool_FromLong(gpu::built() ? 1 : 0)); }
-
-// A view of rows in the device's memory, without a copy. The caller has checked them.
-gpu::Table table_of(const ArrayView& cos, const ArrayView& sin, PyObject* pairing) {
-  const auto rank = static_cast<std::size_t>(cos.ndim);
-  const int batch = rank > 2 ? static_cast<int>(cos.shape[0]) : 1;
-  const int heads = rank > 3 ? static_cast<int>(cos.shape[2]) : 1;
-  return gpu::Table::borrow(static_cast<const float*>(cos.data), static_cast<const float*>(sin.data),
-                            static_cast<int>(cos.shape[rank - 1]), parse_pairing(view_of(pairing, "pairing")),
-                            cos.shape[rank > 3 ? 1 : rank - 2], batch, heads);
-}
-
-// One tensor of a call and the tensor of its result, both from the element `first` of each head on.
-struct DeviceOperand {
-  DeviceOperand(PyObject* in, PyObject* out, const char* name, const LayoutWord& layout, int first)
-      : from(in, name, false, Memory::cuda),
-        to(out, "out", false, Memory::cuda),
-        pair{layout.heads(from, name), layout.writable_heads(to, "out")} {
-    const int head_dim = pair.in.layout.head_dim;
-    pair = {slice(pair.in, first, head_dim - first), slice(pair.out, first, head_dim - first)};
-  }
-  ArrayView from, to;
-  InOut pair;
-};
-
-// k and k_out may be None. cos and sin are f32 and contiguous, with one column for each pair. stream is a cudaStream_t
-// of the current device as an int. Elements of a head before `first` are not written.
-Ref gpu_rotate(PyObject* q, PyObject* k, PyObject* q_out, PyObject* k_out, PyObject* cos, PyObject* sin,
-               PyObject* pairing, PyObject* word, PyObject* first_element, PyObject* backward, PyObject* stream) {
-  const LayoutWord layout(word, gpu_operation);
-  const int first = int_of(first_element, "first");
-  const ArrayView c(cos, "cos", false, Memory::cuda), s(sin, "sin", false, Memory::cuda);
-  const gpu::Table table = table_of(c, s, pairing);
-  const gpu::RotateOptions options(
-      is_true(backward) ? Direction::backward : Direction::forward,
-      reinterpret_cast<gpu::Stream>(static_cast<std::uintptr_t>(integer_of(stream, "stream"))));
-  const DeviceOperand query(q, q_out, "q", layout, first);
-  if (k == Py_None) {
-    gpu::rotate(query.pair.in, query.pair.out, table, options);
-  } else {
-    const DeviceOperand key(k, k_out, "k", layout, first);
-    gpu::rotate_qk(query.pair, key.pair, table, options);
-  }
-  return none();
-}
-
 }  // namespace
 
 std::vector<PyMethodDef> rotate_methods() {
-  return {method<rotate_one>("rotate"),      method<rotate_two>("rotate_qk"),   method<gpu_built>("_gpu_built"),
-          method<gpu_rotate>("_gpu_rotate"), method<get_is_quiet>("_is_quiet"), method<get_is_plain>("_is_plain")};
+  return {method<rotate_one>("rotate"), method<rotate_two>("rotate_qk"), method<get_is_quiet>("_is_quiet"),
+          method<get_is_plain>("_is_plain")};
 }
 
 }  // namespace rotary::python

@@ -1,7 +1,6 @@
 #include "module.h"
 
 #include <algorithm>
-#include <map>
 #include <thread>
 
 #if defined(__linux__)
@@ -17,8 +16,7 @@ constexpr std::int64_t most_threads = 1024;
 // Never destroyed: threads may still use the pool when the process ends.
 struct Threads {
   unsigned wanted = 0;  // 0: not set
-  // By their number of threads; torch may want another one.
-  std::map<unsigned, std::shared_ptr<const ThreadPool>> pools;
+  std::shared_ptr<const ThreadPool> pool;  // the pool of the last large call; a call that uses it keeps it alive
 };
 Threads* threads = new Threads;
 
@@ -54,10 +52,8 @@ Work::Work(std::int64_t bytes, std::int64_t large_from, Kind kind) : large_(byte
   if (!large_) return;
   const unsigned count = kind == Kind::torch && threads->wanted == 0 ? wanted_of_torch() : wanted();
   if (count == 1) return;
-  auto& pools = threads->pools;
-  if (pools.size() > 1 && !pools.contains(count)) pools.clear();  // a call that uses one keeps it alive
-  std::shared_ptr<const ThreadPool>& pool = pools[count];
-  if (!pool) pool = std::make_shared<const ThreadPool>(count);
+  std::shared_ptr<const ThreadPool>& pool = threads->pool;
+  if (!pool || pool->concurrency() != count) pool = std::make_shared<const ThreadPool>(count);
   pool_ = pool;
 }
 
@@ -67,7 +63,7 @@ Ref set_num_threads(PyObject* count) {
     fail(Code::VALUE, "set_num_threads", "the number of threads must be from 0 (all cores) to 1024 but got ", value);
   }
   threads->wanted = static_cast<unsigned>(value);
-  threads->pools.clear();
+  threads->pool.reset();
   return none();
 }
 

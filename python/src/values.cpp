@@ -87,7 +87,7 @@ void read(std::vector<Value>& values, PyObject* object, const char* name) {
   }
 }
 void read(Scaling& value, PyObject* object, const char*) {
-  const Ref word = attribute_or_null(object, "_name");
+  const Ref word = attribute_or_null(object, "name");
   if (!word) {
     raise_type_error("scaling must be one of rotary.scalings, such as Yarn, or a dict with rope_type, but got ",
                      type_name(object));
@@ -178,11 +178,11 @@ Ref make_rope(PyObject* object) {
 
 // The handle of a rotary.Frequencies and its other attributes but xpos, in their order.
 Ref state_of(const Frequencies& speeds) {
-  return checked(Py_BuildValue("(NNsNdNNiiN)", handle_of(speeds, speeds_name).release(),
-                               bytes_of(speeds.inv_freq).release(), name(speeds.pairing),
-                               bytes_of(speeds.axis).release(), speeds.attention_factor,
-                               PyBool_FromLong(speeds.clockwise ? 1 : 0), bytes_of(speeds.inv_freq_float32).release(),
-                               speeds.head_rows, speeds.summed_axes, bytes_of(speeds.phase).release()));
+  return checked(Py_BuildValue(
+      "(NNsNdNNiiN)", handle_of(speeds, speeds_name).release(), bytes_of(speeds.inv_freq).release(),
+      name(speeds.pairing), tuple_of(std::vector<std::int64_t>(speeds.axis.begin(), speeds.axis.end())).release(),
+      speeds.attention_factor, PyBool_FromLong(speeds.clockwise ? 1 : 0), bytes_of(speeds.inv_freq_float32).release(),
+      speeds.head_rows, speeds.summed_axes, bytes_of(speeds.phase).release()));
 }
 
 Ref make_speeds(PyObject* object) {

@@ -1,17 +1,12 @@
 """The libraries whose arrays rotary takes, and all ways in which each calls a function, for test_rotate.py."""
 
-import contextlib
 import copy
 import unittest
-from unittest import mock
 
 import numpy as np
 import rotary
 from support import bfloat16, same_bits
 from torch_support import Seen, rows_of, straight_calls, torch
-
-if torch is not None:
-    from rotary._torch import ops, plain
 
 try:
     import jax
@@ -82,34 +77,6 @@ class Torch(Numpy):
             words["direction"] = "backward" if words["direction"] == "forward" else "forward"
             assert all(map(torch.equal, got, listed(getattr(rotary, function)(*grads, table, **words))))
         return results
-
-
-class Cuda(Torch):
-    """Tensors for the CUDA kernels, with a stand-in for these on the CPU: gpu/tests has the kernels' own tests."""
-
-    STREAM = 1234
-
-    def kernel(self, q, k, q_out, k_out, cos, sin, pairing, layout, first, backward, stream):
-        """Does what _core._gpu_rotate does, which writes no element before `first`."""
-        assert stream == self.STREAM and cos.is_contiguous() and sin.is_contiguous() and cos.dtype == torch.float32
-        for x, out in ((q, q_out), (k, k_out)):
-            if x is not None:
-                assert x.stride(-1) == 1 and out.stride(-1) == 1
-                y = plain.rotated(x, cos, sin, plain.How(pairing, layout, first, backward))
-                out[..., first:] = y[..., first:]
-
-    def ways(self, function, given, table, **words):
-        recorded = [torch.stack((x, x), -1)[..., 0].requires_grad_() for x in given]  # heads with gaps
-        rows = rotary.from_rows(*rows_of(table, torch.float64), pairing=table.pairing, repeated=True)
-        core = mock.Mock(**{"_gpu_rotate.side_effect": self.kernel})
-        device, stream = (lambda _: contextlib.nullcontext()), (lambda _: mock.Mock(cuda_stream=self.STREAM))
-        with (
-            mock.patch.multiple(ops, has_cuda_kernels=lambda x: x.dtype != torch.float64, _core=core),
-            mock.patch.multiple(torch.cuda, device=device, current_stream=stream),
-        ):
-            results = self.recorded(function, recorded, rows, **words)
-        assert core._gpu_rotate.called == (given[0].dtype != torch.float64)
-        return [results]
 
 
 class Jax(Numpy):

@@ -23,7 +23,6 @@ def lacks(blocks):
 
 class Docs(unittest.TestCase):
     def test_examples(self):
-        self.assertGreater(len(PAGES), 0)
         for page in PAGES:
             with self.subTest(page.name):
                 self.run_page(page)

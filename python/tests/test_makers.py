@@ -53,7 +53,6 @@ class Makers(unittest.TestCase):
         for code, words, wrong in (
             ("SHAPE", "multiple of 4 but got 6", lambda: makers.mixed_directions(6, [0])),
             ("VALUE", "from 0 to 2^64 - 1 but got -1", lambda: makers.random_angles(2, -1)),
-            ("VALUE", "from 0 to 2^64 - 1 but got 18446744073709551616", lambda: makers.random_angles(2, 2**64)),
             ("VALUE", "every frequency must be finite but got nan", lambda: makers.clipped([1, math.nan], 1)),
             ("SHAPE", "[glm_axes] there must be 3 sections but got 2", lambda: makers.glm_axes([8, 8])),
         ):

@@ -2,7 +2,6 @@
 
 import json
 import pathlib
-import re
 import subprocess
 import sys
 import tempfile
@@ -39,7 +38,7 @@ class Drawn(unittest.TestCase):
         self.assertEqual(list(drawn), ["llama-3.1-8b", "without llama3", "trained length 8192", "context 131072",
                                        "base 10000"])  # fmt: skip
         plain = rotary.frequencies(entry.rope.replace(scaling=rotary.scalings.Unscaled()))
-        for label, speeds in {"llama-3.1-8b": entry.frequencies(), "without llama3": plain}.items():
+        for label, speeds in {"llama-3.1-8b": rotary.frequencies(entry), "without llama3": plain}.items():
             np.testing.assert_allclose(drawn[label][1], 2 * np.pi / np.asarray(speeds.inv_freq), rtol=1e-15)
         self.assertEqual(set(drawn["context 131072"][1]), {131072})
         self.assertEqual(len(drawn["base 10000"][1]), 8)
@@ -66,18 +65,14 @@ class Drawn(unittest.TestCase):
             self.assertEqual(set(lines(plot.stretch(source, **words))), drawn)
 
     def test_a_source_is_called_by_its_folder_or_its_model_type(self):
-        text = LLAMA.read_text()
         with tempfile.TemporaryDirectory() as folder:
-            model = pathlib.Path(folder, "Llama-3.1-8B")
-            model.mkdir()
-            (model / "config.json").write_text(text)
-            for source in (model, f"{model}/", model / "config.json"):
-                self.assertIn("Llama-3.1-8B", lines(plot.stretch(source)))
-        for source in (text, json.loads(text)):
-            self.assertIn("llama", lines(plot.stretch(source)))
+            pathlib.Path(folder, "config.json").write_text(text := LLAMA.read_text())
+            name = pathlib.Path(folder).name
+            for source, label in ((folder, name), (f"{folder}/config.json", name), (json.loads(text), "llama")):
+                self.assertIn(label, lines(plot.stretch(source)))
 
     def test_table_is_the_table(self):
-        table = rotary.config(LLAMA)[0].table(range(5, 45, 5))
+        table = rotary.Table(rotary.config(LLAMA), range(5, 45, 5))
         for rows, sin in ((table.cos, False), (table.sin, True)):
             figure = plot.table(LLAMA, positions=range(5, 45, 5), sin=sin)
             np.testing.assert_array_equal(image(figure), rows.T)
@@ -111,7 +106,7 @@ class Drawn(unittest.TestCase):
             cos = np.asarray(rotary.Table(rope, [[row], [column]]).cos)
             self.assertAlmostEqual(drawn[3 + row, 3 + column], cos.mean(), places=6)
         text = rotary.config(QWEN_VL)[0]  # time, height, width
-        cos = np.asarray(text.table([[0], [1], [2]]).cos)
+        cos = np.asarray(rotary.Table(text, [[0], [1], [2]]).cos)
         self.assertAlmostEqual(image(plot.patches(QWEN_VL, reach=2))[3, 4], cos.mean(), places=6)
 
     def test_accuracy_of_one_rope_and_of_several(self):
@@ -124,22 +119,6 @@ class Drawn(unittest.TestCase):
             np.testing.assert_array_equal(np.array(y, float), np.array(way["cos_sin"], float))
         self.assertEqual(list(lines(plot.accuracy(PLAIN, LLAMA))),
                          ["base 10000, float32 product", "llama-3.1-8b, float32 product"])  # fmt: skip
-
-    def test_losses_of_runs(self):
-        with tempfile.TemporaryDirectory() as folder:
-            for name, validation in ("rope", 2.5), ("none", float("nan")):
-                pathlib.Path(folder, name).mkdir()
-                log = [{"step": 1, "train_loss": 4.0}, {"step": 2, "train_loss": 3.0},
-                       {"step": 2, "validation_loss": validation}]  # fmt: skip
-                pathlib.Path(folder, name, "loss.jsonl").write_text("".join(json.dumps(line) + "\n" for line in log))
-            drawn = lines(plot.loss(pathlib.Path(folder, "rope"), f"{folder}/none/"))
-            self.assertEqual(list(drawn), ["rope, training", "rope", "none, training", "none"])
-            np.testing.assert_array_equal(drawn["rope, training"], ([1, 2], [4.0, 3.0]))
-            np.testing.assert_array_equal(drawn["rope"], ([2], [2.5]))
-            for code, text in {"FORMAT": '{"train_loss": 1.0}\n', "FILE": None}.items():
-                log = pathlib.Path(folder, "rope", "loss.jsonl")
-                log.unlink() if text is None else log.write_text(text)
-                refused(self, code, lambda: plot.loss(pathlib.Path(folder, "rope")))
 
     def test_wrong_arguments_are_errors(self):
         dynamic = PLAIN.replace(scaling=rotary.scalings.Dynamic(factor=2, trained_length=64))
@@ -180,7 +159,7 @@ class Files(unittest.TestCase):
         self.assertEqual(done.stdout, "")
         return done.returncode, done.stderr
 
-    def test_the_command_draws_every_kind_but_losses_of_a_config(self):
+    def test_the_command_draws_every_kind(self):
         for kind in ("wavelengths", "stretch", "table", "decay", "patches", "accuracy"):
             output = self.folder / f"{kind}.svg"
             self.assertEqual(self.run_command(kind, QWEN_VL, "--output", output, "--rope", 1), (0, ""))
@@ -194,7 +173,7 @@ class Files(unittest.TestCase):
         self.assertEqual((status, stderr[:13]), (1, "error: FILE: "))
         for says, *words in (
             ("table: too many positional arguments", "table", LLAMA, GEMMA, "--output", output),
-            ("unexpected keyword argument 'rope'", "loss", self.folder, "--output", output, "--rope", 0),
+            ("unexpected keyword argument 'length'", "patches", QWEN_VL, "--output", output, "--length", 9),
             ("invalid choice: 'tabel'", "tabel", LLAMA, "--output", output), ("--output", "table", LLAMA),
         ):  # fmt: skip
             status, stderr = self.run_command(*words)
@@ -210,14 +189,3 @@ class Files(unittest.TestCase):
             done = subprocess.run([sys.executable, "-c", code + what], capture_output=True, text=True)
             self.assertEqual(done.returncode, 1)
             self.assertIn("\n" + begin + sentence, "\n" + done.stderr)
-
-
-class Docs(unittest.TestCase):
-    def test_every_picture_is_drawn_by_tools_and_shown_by_a_page(self):
-        root = CONFIGS.parents[3]
-        drawn = set(re.findall(r'"([a-z]+/[a-z0-9-]+\.svg)": plot\.', (root / "tools" / "pictures.py").read_text()))
-        there = {f"{file.parent.name}/{file.name}" for file in root.glob("docs/**/*.svg")}
-        self.assertEqual(there, drawn)
-        pages = "".join(page.read_text() for page in root.glob("docs/**/*.md"))
-        for name in drawn:
-            self.assertRegex(pages, rf"\]\((\w+/)?{name.split('/')[1]}\)")

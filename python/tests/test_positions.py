@@ -20,6 +20,8 @@ class Positions(unittest.TestCase):
         self.assertEqual(places.image(2, 4, merge=2).tolist(), [[0, 0, 1, 1] * 2, [0, 1, 0, 1, 2, 3, 2, 3]])
         tokens, at = places.held_tokens(6, 2, 8)
         self.assertEqual((tokens.tolist(), at.tolist()), ([0, 1, 6, 7, 8, 5], [3, 4, 6, 7, 8, 5]))
+        self.assertEqual(places.shard_tokens("zigzag", 0, 2, [0, 8]).tolist(), [0, 1, 6, 7])
+        self.assertEqual(places.place_of_tokens("zigzag", 2, [0, 8]).tolist(), [0, 1, 4, 5, 6, 7, 2, 3])
 
     def test_maps(self):
         """The values of vLLM's dual_chunk_rope.py, as in tools/tests/positions/positions_test.cpp."""
@@ -29,14 +31,6 @@ class Positions(unittest.TestCase):
         self.assertEqual({name: one.tolist() for name, one in found.items()}, {n: [one] for n, one in wanted.items()})
         query, key = rotary.positions.self_extend(np.array([0, 5, 9]), 4, 10)
         self.assertEqual((query.tolist(), key.tolist()), ([8, 9, 10], [0, 1, 2]))
-
-    def test_shards_and_their_inverse(self):
-        bounds = [0, 8, 24]
-        for split in ("contiguous", "zigzag", "striped"):
-            shards = [rotary.positions.shard_tokens(split, rank, 4, bounds) for rank in range(4)]
-            gathered = np.concatenate(shards)
-            self.assertEqual(gathered[rotary.positions.place_of_tokens(split, 4, bounds)].tolist(), [*range(24)])
-        self.assertEqual(rotary.positions.shard_tokens("zigzag", 0, 2, [0, 8]).tolist(), [0, 1, 6, 7])
 
     def test_of_a_model(self):
         model, rows = rotary.positions.model, [[0, 1, 1], [1, 1, 0]]
@@ -73,13 +67,13 @@ class Positions(unittest.TestCase):
         allegro = {"_class_name": "AllegroTransformer3DModel"}
         places = np.stack(np.meshgrid(range(2), range(2), range(3), indexing="ij")).reshape(3, -1)
         for axis, rope in enumerate(rotary.config(allegro)):
-            alone = rotary.Rope(head_dim=rope.rotary_dim, pairing="half", inv_freq=rope.frequencies().inv_freq)
+            alone = rotary.Rope(head_dim=rope.rotary_dim, pairing="half", inv_freq=rotary.frequencies(rope).inv_freq)
             exact = rotary.Table(alone, places[axis])
             for given in (places, places.tolist()):
-                table = rope.table(given)
+                table = rotary.Table(rope, given)
                 self.assertEqual((table.cos.tolist(), table.sin.tolist()), (exact.cos.tolist(), exact.sin.tolist()))
-            self.assertEqual(rope.table(places[:, None]).shape, (1, *exact.shape))
-            self.assertEqual(rope.table([1, 2, 3]).shape[0], 3)  # tokens, the same on every axis
+            self.assertEqual(rotary.Table(rope, places[:, None]).shape, (1, *exact.shape))
+            self.assertEqual(rotary.Table(rope, [1, 2, 3]).shape[0], 3)  # tokens, the same on every axis
 
     def test_coordinates_of_a_diffusion_model_are_its_pipelines(self):
         wan = {"_class_name": "WanTransformer3DModel"}

@@ -48,7 +48,7 @@ class Program(unittest.TestCase):
         self.addCleanup(shutil.rmtree, self.folder)
         self.entry = rotary.config(CONFIG)[0]
         self.x = numbers((1, 6, self.entry.heads, self.entry.head_dim))
-        self.y = rotary.rotate(self.x, self.entry.table(range(100, 106)), layout="bthd", first=self.entry.first)
+        self.y = rotary.rotate(self.x, rotary.Table(self.entry, range(100, 106)), layout="bthd", first=self.entry.first)
 
     def save(self, name, array):
         np.save(self.folder / name, array)
@@ -74,13 +74,6 @@ class Program(unittest.TestCase):
         self.assertEqual(rotary.check(CONFIG, before, after, positions="100:106"), expected)
         for source in (self.entry, self.entry.rope):
             self.assertTrue(rotary.check(source, self.x, self.y, positions=range(100, 106))["equal"])
-
-    def test_check_of_an_angle_that_is_a_sum_takes_an_array_of_positions(self):
-        rope = rotary.Rope(head_dim=8, pairing="half", inv_freq=np.random.default_rng(2).standard_normal((2, 4)))
-        places, x = np.stack([np.arange(6) % 3, np.arange(6) // 3]), np.ones((1, 6, 2, 8), np.float32)
-        y = rotary.rotate(x, rotary.Table(rope, places), layout="bthd")
-        for positions in (places, places.tolist(), places.astype(float)):
-            self.assertTrue(rotary.check(rope, x, y, positions=positions)["equal"])
 
     def test_check_finds_what_is_wrong(self):
         wrong = self.entry.rope.replace(pairing="interleaved")

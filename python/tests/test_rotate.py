@@ -4,7 +4,7 @@ import itertools
 
 import numpy as np
 import rotary
-from doors import Case, Cuda, Jax
+from doors import Case, Jax
 from support import LAYOUTS, PAIRINGS, numbers, refused, rotated, same_bits
 from torch_support import rope_of, table_of
 
@@ -23,8 +23,6 @@ def views(whole):
 
 
 class Rotate(Case):
-    DOORS = Case.DOORS + [Cuda()] * Cuda.there
-
     def turned(self, door, shape, table, layout, dtype="float32", first=0, direction="forward"):
         """Rotates one tensor in every way."""
         x, words = door.make(numbers(shape), dtype), {"layout": layout, "first": first, "direction": direction}

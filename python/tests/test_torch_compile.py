@@ -185,7 +185,7 @@ class Module(unittest.TestCase):
         second = rotary.config({"_class_name": "AllegroTransformer3DModel"})[1]
         module, places = rotary.RotaryEmbedding(second, layout="bhtd"), torch.arange(15).reshape(3, 5) % 7
         q = torch.randn(1, 2, 5, 96)
-        expected = rotary.rotate(q, second.table(places), layout="bhtd", first=second.first)
+        expected = rotary.rotate(q, rotary.Table(second, places), layout="bhtd", first=second.first)
         self.assertTrue(torch.equal(module(q, positions=places), expected))
         torch.testing.assert_close(compiled(module)[0](q, positions=places), expected, rtol=0, atol=1e-6)
 

@@ -153,8 +153,6 @@ class Guards(unittest.TestCase):
         refused(self, "TORCH", lambda: rotary.from_rows(*(one.to_sparse() for one in rows), pairing="half"))
         table = rotary.from_rows(*rows, pairing="half")
         refused(self, "DEVICE", lambda: rotary.rotate(self.x.to("meta"), table, layout="bthd"))
-        of_kernel = None, torch.empty_like(self.x), None, *rows, "half", "bthd", 0, False, 0
-        refused(self, "DEVICE", lambda: rotary._core._gpu_rotate(self.x, *of_kernel))
 
     def test_positions_of_another_device_are_copied(self):
         class Elsewhere(torch.Tensor):

@@ -118,10 +118,7 @@ class Processes(unittest.TestCase):
             torch.testing.assert_close(y, expected.detach(), rtol=1e-5, atol=1e-6)
             torch.testing.assert_close(gradients, [one.grad for one in alone.parameters()], rtol=1e-5, atol=1e-7)
 
+    @unittest.skipUnless(torch.__version__ >= (2, 5), "torch.distributed.tensor is of torch 2.5")
     def test_dtensors_of_every_placement(self):
-        try:
-            from torch.distributed.tensor.experimental import register_sharding  # noqa: F401
-        except ImportError:
-            self.skipTest("this torch does not let an op say how it is sharded")
         for results in self.run_two(rotate_shards):
             self.assertEqual(results, [True] * len(results))

@@ -165,7 +165,7 @@ void write_folder(const Plan&, const std::filesystem::path& output, const std::f
 
 // Reads every changed tensor of the converted folder, or without a folder computes it, applies the inverse change and
 // compares the bytes with those of the source. A plan with wrong rows passes too: plans are tested by
-// python/tests/convert_transformers.py. Throws CHECK (a tensor differs), FILE, FORMAT, TENSOR.
+// tools/tests/convert_transformers.py. Throws CHECK (a tensor differs), FILE, FORMAT, TENSOR.
 std::vector<VerifiedLayer> verify(const Plan&, const std::optional<std::filesystem::path>& converted,
                                   const std::function<void(std::uint64_t done, std::uint64_t layers)>& progress);
 

@@ -12,7 +12,7 @@ struct Form {
   const char *key, *other;
   bool has_base;
 };
-constexpr Form parameters{"rope_parameters", "rope_scaling", true}, old_form{"rope_scaling", "rope_parameters", false};
+constexpr Form new_form{"rope_parameters", "rope_scaling", true}, old_form{"rope_scaling", "rope_parameters", false};
 constexpr const char *partial_key = "partial_rotary_factor", *base_word = "rope_theta";
 
 // Whether the key belongs to a scaling; all other members of its object stay.
@@ -66,7 +66,7 @@ class Editor {
     const bool has_old = part_.contains(old_form.key) || part_.contains(base_word);
     // A base one level down (DBRX) is not read beside the older form.
     const bool is_below = base_key().find('.') != std::string::npos;
-    return part_.contains(parameters.key) || is_below || (is_new && !has_old) ? parameters : old_form;
+    return part_.contains(new_form.key) || is_below || (is_new && !has_old) ? new_form : old_form;
   }
 
  private:
@@ -107,7 +107,7 @@ class Editor {
 
   void write(const Form& form) {
     const OrderedJson own = at(form.key), scaling = at(old_form.key);
-    const OrderedJson before = scaling.is_object() ? scaling : at(parameters.key);
+    const OrderedJson before = scaling.is_object() ? scaling : at(new_form.key);
     if (form.has_base && situation_.of_layer_types()) {
       write_entries(own);
     } else {
@@ -133,7 +133,7 @@ class Editor {
 
   // One entry for each layer type; existing entries stay, except those of extended ropes.
   void write_entries(const OrderedJson& before) {
-    OrderedJson& entries = part_[parameters.key];
+    OrderedJson& entries = part_[new_form.key];
     if (!before.is_object()) entries = OrderedJson::object();
     const std::vector<std::string>& types = part_of(situation_.request.model, situation_.part()).layer_types;
     for (std::size_t i = 0; i < situation_.ropes().size(); ++i) {
@@ -143,7 +143,7 @@ class Editor {
         const std::string& type = types[static_cast<std::size_t>(layer)];
         if (!situation_.extends(i, layer) && entries.contains(type)) continue;
         entries[type] =
-            entry(parameters, wanted(situation_, plan_, i, layer), entries.value(type, OrderedJson::object()));
+            entry(new_form, wanted(situation_, plan_, i, layer), entries.value(type, OrderedJson::object()));
       }
     }
   }
@@ -254,7 +254,7 @@ std::string length_key(const Situation& situation) {
 }
 
 void write_config(const Situation& situation, MethodPlan& plan) {
-  const Written fresh = written_in(parameters, situation, plan), old = written_in(old_form, situation, plan);
+  const Written fresh = written_in(new_form, situation, plan), old = written_in(old_form, situation, plan);
   plan.rope_parameters = fresh.object;
   plan.rope_scaling = old.object;
   const bool is_old = &Editor(situation, plan).own_form() == &old_form;

@@ -12,8 +12,9 @@ std::vector<std::string> seeds() {
       own + R"("models":{"own":{"pairing":"interleaved","shape":{"layers":2,"heads":4,"hidden":64},"context":128,)"
             R"("base":5000,"partial":0.5,"pattern":{"types":["sliding","full"]},"rope_parameters":{"rope_type":"yarn",)"
             R"("factor":4.0}}},"children":{"own_vl":{"text_config":"own","vision_config":{"type":"pixtral"}}}})",
-      own + R"("towers":{"pixtral":{"axes":"height width"}},"query_scales":[{"type":"llama","scale":{"form":"steps",)"
-            R"("amount":0.1,"length":8192}}],"misnamed":[{"architecture":"Own","family":"llama"}]})",
+      own +
+          R"("towers":{"pixtral":{"words":"by row and column","axes":"height width"}},"query_scales":[{"type":"llama",)"
+          R"("scale":{"form":"steps","amount":0.1,"length":8192}}],"misnamed":[{"architecture":"Own","family":"llama"}]})",
       own +
           R"("positions":{"llama":{"order":"blocks","merge":2}},"counted":{"seen":["llama"]},"refused":{"own":"odd"},)"
           R"("architectures":{"own":{"rope_type":"mrope"}},"diffusers":{"Own":{"axes":[],"split":"equal"}}})",

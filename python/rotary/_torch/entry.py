@@ -1,12 +1,8 @@
-# mypy: disable-error-code="import-not-found,attr-defined,no-any-return,no-untyped-call,no-untyped-def,misc,untyped-decorator"
 """rotary.rotate and its family on tensors of torch whose memory alone is not enough for the C++ part.
 
 A gradient, a mode, a transform or a subclass takes part, the tensors are on another device, or torch.compile traces.
 """
 
-from __future__ import annotations
-
-import functools
 import sys
 from typing import Any
 
@@ -41,19 +37,16 @@ def _rows(operation: str, table: Any, x: Any) -> tuple[Tensor, Tensor]:
     if isinstance(table, TensorTable):
         return table.cos, table.sin
     if not isinstance(table, Table):
-        hint = "of rows with rotary.from_doubled (frameworks' doubled rows) or rotary.from_rows"
-        rule = f"table must be a rotary.Table but got {type(table).__name__}"
-        raise TypeError(f"[{operation}] {rule}: make one with rotary.Table(rope, positions), or {hint}")
+        rule = "table must be a rotary.Table, or a result of rotary.from_doubled or rotary.from_rows, but got"
+        raise TypeError(f"[{operation}] {rule} {type(table).__name__}")
     return rows_beside(table, x)
 
 
 def _is_fused(x: Tensor, layout: str) -> bool:
-    """Whether torch's own ops suit a compiler better than the op, whose call costs it 25 us: for one token, and on a
-    device without kernels.
+    """Whether torch's own ops suit a compiler better than the op, whose call costs it 25 us: for one token, and on
+    other devices than the CPU.
     """
-    if "t" not in layout or x.shape[layout.index("t")] == 1:
-        return True
-    return x.device.type not in ("cpu", "meta") and not ops.has_cuda_kernels(x)
+    return "t" not in layout or x.shape[layout.index("t")] == 1 or x.device.type not in ("cpu", "meta")
 
 
 def _by_op(
@@ -95,7 +88,8 @@ def turned(
 
 
 def _turned(operation: str, tensors: tuple[Any, ...], cos: Tensor, sin: Tensor, how: How) -> tuple[Tensor, ...]:
-    if torch.compiler.is_compiling() and _is_fused(tensors[0], how.layout):  # by torch.export too
+    is_fused = torch.compiler.is_compiling() and _is_fused(tensors[0], how.layout)  # by torch.export too
+    if is_fused or (type(tensors[0]) not in TYPES and _is_dtensor(tensors[0])):
         return ops.by_formula(tensors, cos, sin, how, operation)
     return (ops.turn if _is_compiling() else ops.recorded)(tensors, cos, sin, how)
 
@@ -147,36 +141,10 @@ def _replicated(rows: Tensor, x: Any) -> Any:
     """cos or sin as a replicated DTensor beside x, since every process has it whole."""
     from torch.distributed.tensor import DTensor, Replicate
 
-    _register()
     if isinstance(rows, DTensor):
         return rows
     mesh = x.device_mesh
     return DTensor.from_local(rows.to(mesh.device_type), mesh, [Replicate()] * mesh.ndim, run_check=False)
-
-
-@functools.cache
-def _register() -> None:
-    from torch.distributed.tensor.experimental import register_sharding
-
-    register_sharding(ops.rotate)(functools.partial(_placements, 1))
-    register_sharding(ops.rotate_qk)(functools.partial(_placements, 2))
-
-
-def _placements(tensors: int, *inputs: Any) -> list[tuple[list[Any], list[Any]]]:
-    """For each way to shard along one dimension of a mesh, the placements of the results and those of the arguments."""
-    from torch.distributed.tensor import Replicate, Shard
-
-    cos, words = inputs[tensors], inputs[tensors + 2 :]
-    how = How(*words)
-    ways: list[tuple[Any, Any]] = [(Replicate(), Replicate())]
-    for at, letter in enumerate(how.layout[:-1]):
-        if letter == "t":
-            ways.append((Shard(at), Shard(1 if cos.ndim > 3 else cos.ndim - 2)))
-        elif letter == "b":
-            ways.append((Shard(at), Shard(0) if cos.ndim > 2 and cos.shape[0] > 1 else Replicate()))
-        elif cos.ndim < 4:
-            ways.append((Shard(at), Replicate()))
-    return [([one] * tensors, [one] * tensors + [rows, rows, *(None for _ in words)]) for one, rows in ways]
 
 
 # ---- the functions that rotary._rotating calls; out may be the tensor that is rotated ----

@@ -1,12 +1,10 @@
-# mypy: disable-error-code="import-not-found,attr-defined,no-any-return,no-untyped-call,no-untyped-def,misc"
 """The ops rotary::rotate and rotate_qk, with the schema of librotary_torch.so.
 
-They are defined by torch.library.Library without its autograd, which costs 10 us a call even under no_grad and breaks
-torch.func. The gradient is a kernel of the dispatch key Autograd, which graphs of torch.compile and torch.export reach.
-Gradients of cos and sin, torch.func and forward mode are those of torch's own operations.
+Unless that library is loaded, they are defined by torch.library.Library without its autograd, which costs 10 us a call
+even under no_grad and breaks torch.func. The gradient is a kernel of the dispatch key Autograd, which graphs of
+torch.compile and torch.export reach. Torch's own operations make the gradients of cos and sin, and serve torch.func and
+forward mode.
 """
-
-from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Any
@@ -24,6 +22,7 @@ _SCHEMAS = (
     "rotate_qk(Tensor q, Tensor k, Tensor cos, Tensor sin, str pairing, str layout, int first=0, "
     "bool backward=False) -> (Tensor, Tensor)",
 )
+_NAMES = "rotate", "rotate_qk"  # the op of one tensor, and of two
 _library = torch.library.Library("rotary", "FRAGMENT")
 _IS_OURS = not hasattr(torch.ops.rotary, "rotate")  # else librotary_torch.so has defined rotate and rotate_qk
 for _schema in _SCHEMAS if _IS_OURS else ():
@@ -32,7 +31,6 @@ for _schema in _SCHEMAS if _IS_OURS else ():
 rotate = torch.ops.rotary.rotate.default
 rotate_qk = torch.ops.rotary.rotate_qk.default
 
-BELOW = torch._C._AutoDispatchBelowAutograd
 _level = torch._C._functorch.peek_interpreter_stack
 
 
@@ -42,35 +40,6 @@ def like(x: Tensor) -> Tensor:
     if strides and all(size <= 1 or stride > 1 for size, stride in zip(sizes, strides)):
         return torch.empty_like(x)
     return torch.empty_like(x, memory_format=torch.contiguous_format)
-
-
-def has_kernels(x: Tensor) -> bool:
-    return x.device.type == "cpu" and x.dtype != torch.float64
-
-
-def lies_side_by_side(x: Tensor) -> bool:
-    """Whether the elements of a head are side by side in memory, as the C++ part requires."""
-    return x.dim() == 0 or x.stride(-1) == 1
-
-
-# ---- the CUDA kernels, where _core was built with them (-DROTARY_CUDA=ON) ----
-
-BUILT = _core._gpu_built() and torch.version.cuda is not None
-
-
-def has_cuda_kernels(x: Tensor) -> bool:
-    return BUILT and x.device.type == "cuda" and x.dtype != torch.float64
-
-
-def _rotate_on_cuda(cos: Tensor, sin: Tensor, how: How, tensors: Sequence[Tensor], outs: Sequence[Tensor]) -> None:
-    """Rotates the tensors into outs, which have their shapes, on the device's current stream."""
-    rows = [one.to(torch.float32).contiguous() for one in (cos, sin)]
-    for x, out in zip(tensors, outs):
-        out[..., : how.first].copy_(x[..., : how.first])
-    (q, k), (q_out, k_out) = (*tensors, None)[:2], (*outs, None)[:2]
-    with torch.cuda.device(cos.device):
-        stream = torch.cuda.current_stream(cos.device).cuda_stream
-        _core._gpu_rotate(q, k, q_out, k_out, *rows, *how, stream)
 
 
 # ---- one tensor, or q and k ----
@@ -87,43 +56,32 @@ def below(tensors: Sequence[Tensor], cos: Tensor, sin: Tensor, how: How) -> tupl
     """Rotates by the op below autograd, without the dispatcher if nothing in it must see the call."""
     if is_quiet() and all(map(is_plain, (*tensors, cos, sin))):
         return _turned(tensors, cos, sin, how)
-    with BELOW():
+    with torch._C._AutoDispatchBelowAutograd():
         return turn(tensors, cos, sin, how)
-
-
-def _name_of(tensors: Sequence[Tensor]) -> str:
-    return "rotate" if len(tensors) == 1 else "rotate_qk"
 
 
 def _turned(tensors: Sequence[Tensor], cos: Tensor, sin: Tensor, how: How) -> tuple[Tensor, ...]:
     """Rotates: the kernel of the ops for all backends."""
-    operation = _name_of(tensors)
-    outs: Any = (None,) * len(tensors)  # _core makes new ones
-    on_cuda = all(map(has_cuda_kernels, tensors))
-    if not on_cuda and not all(map(has_kernels, tensors)):
+    if any(x.device.type != "cpu" or x.dtype == torch.float64 for x in tensors):
         return tuple(like(x).copy_(y) for x, y in zip(tensors, by_formula(tensors, cos, sin, how)))
-    if on_cuda or not all(map(lies_side_by_side, tensors)):
-        outs = tuple(map(like, tensors))
-        tensors = [x if on_cuda and lies_side_by_side(x) else x.contiguous() for x in tensors]
-    if on_cuda:
-        check(operation, tensors, cos, sin, how)
-        _rotate_on_cuda(cos, sin, how, tensors, outs)
-        return outs
+    outs: Any = (None,) * len(tensors)  # _core makes new ones
+    if any(x.dim() > 0 and x.stride(-1) != 1 for x in tensors):  # the C++ part wants a head's elements side by side
+        outs, tensors = tuple(map(like, tensors)), [x.contiguous() for x in tensors]
     words = how.first, "backward" if how.backward else "forward"
     table = cos, sin, how.pairing, ""
     if len(tensors) == 2:
-        return _core.rotate_qk(operation, *tensors, table, how.layout, *outs, *words, None)
-    return (_core.rotate(operation, *tensors, table, how.layout, *outs, *words),)
+        return _core.rotate_qk("rotate_qk", *tensors, table, how.layout, *outs, *words, None)
+    return (_core.rotate("rotate", *tensors, table, how.layout, *outs, *words),)
 
 
 def _fake(tensors: Sequence[Tensor], cos: Tensor, sin: Tensor, how: How) -> tuple[Tensor, ...]:
-    check(_name_of(tensors), tensors, cos, sin, how)
+    check(_NAMES[len(tensors) - 1], tensors, cos, sin, how)
     return tuple(map(like, tensors))
 
 
 def by_formula(tensors: Sequence[Tensor], cos: Tensor, sin: Tensor, how: How, name: str = "") -> tuple[Tensor, ...]:
     """Rotates by torch's own operations."""
-    check(name or _name_of(tensors), tensors, cos, sin, how)
+    check(name or _NAMES[len(tensors) - 1], tensors, cos, sin, how)
     return tuple(plain.rotated(x, cos, sin, how) for x in tensors)
 
 
@@ -142,11 +100,8 @@ def _records(*tensors: Tensor) -> bool:
     return torch.is_grad_enabled() and any(tensor.requires_grad for tensor in tensors)
 
 
-class Turn(_SingleLevelFunction):
-    """rotary::rotate or rotate_qk with the arguments (*tensors, cos, sin, *how), differentiable in the tensors.
-
-    apply() takes 10 us less than that of autograd.Function, which knows torch.func.
-    """
+class Turn(_SingleLevelFunction):  # its apply() takes 10 us less than that of autograd.Function
+    """rotary::rotate or rotate_qk with the arguments (*tensors, cos, sin, *how), differentiable in the tensors."""
 
     @staticmethod
     def forward(ctx: Any, *inputs: Any) -> tuple[Tensor, ...]:
@@ -176,7 +131,7 @@ def _by_schema(function: Any) -> Any:
 
 # By dispatch key; the last one is vmap's (torch 2.9 and older loop over an op that is called by its name).
 _KERNELS = {"CompositeExplicitAutograd": _turned, "Autograd": recorded, "FuncTorchBatchedDecomposition": by_formula}
-for _name in ("rotate", "rotate_qk"):
+for _name in _NAMES:
     for _key, _kernel in _KERNELS.items():
         if _IS_OURS or _kernel is by_formula:  # librotary_torch.so has the others
             _library.impl(_name, _by_schema(_kernel), _key)

@@ -1,7 +1,4 @@
-# mypy: disable-error-code="import-not-found,attr-defined,no-any-return,no-untyped-call,no-untyped-def,misc"
 """Compares the tables of a transformers model with its config's ropes, and replaces them by rotary's exact rows."""
-
-from __future__ import annotations
 
 import contextlib
 import copy
@@ -17,9 +14,9 @@ from torch.nn import Module
 
 from .. import _config, _core
 from .._config import ModelRope, Ropes
+from .._tables import frequencies
 from .._words import fail
 from .rows import RowMaker
-
 
 
 def refuse(code: str, rule: str, got: str, hint: str = "") -> NoReturn:
@@ -65,10 +62,6 @@ class Agreement:
     ones: int = 0
     casts: bool = False
     difference: float = 0.0
-
-    @property
-    def rope(self) -> ModelRope:
-        return self.ropes[0]
 
     def __str__(self) -> str:
         ropes = " and ".join(rope._summary() for rope in self.ropes)
@@ -252,9 +245,9 @@ def _agreement(path: str, module: Module, layer_type: str, ropes: tuple[ModelRop
 def _asked(one: Agreement) -> Iterator[tuple[Agreement, Tensor]]:
     """The agreement with each form of position_ids, and ids of that form which differ by axis."""
     axes = tuple(range(max(rope._axes for rope in one.ropes)))
-    places = torch.tensor([place for place in _PLACES if place < (one.rope.context or 4096)])
+    places = torch.tensor([place for place in _PLACES if place < (one.ropes[0].context or 4096)])
     on_axes = torch.stack([places.roll(axis) for axis in axes])
-    if not one.rope.coordinates:
+    if not one.ropes[0].coordinates:
         form = "tokens" if len(axes) == 1 else "axes first"
         yield replace(one, positions=form, order=axes), on_axes if len(axes) == 1 else on_axes[:, None]
         return
@@ -295,7 +288,7 @@ def _compare(one: Agreement, on_axes: Tensor, found: tuple[Tensor, ...]) -> Agre
 
 def _tolerance(rope: ModelRope, on_axes: Tensor) -> Tensor:
     """The largest error that float32 arithmetic makes in cos and sin, [..., pairs]."""
-    speeds = rope.frequencies(int(on_axes.max()) + 1)
+    speeds = frequencies(rope.rope, int(on_axes.max()) + 1)
     speed = torch.frombuffer(bytearray(speeds._inv_freq), dtype=torch.float64)
     angles = on_axes.double()[list(speeds.axis) or [0] * len(speed)].movedim(0, -1) * speed
     return speeds.attention_factor * (angles.abs() * _ANGLE + _ROW)

@@ -1,11 +1,8 @@
-# mypy: disable-error-code="import-not-found,attr-defined,no-any-return,no-untyped-call,no-untyped-def,misc"
 """The checks of the ops, by shapes alone, and the rotation by torch's own ops.
 
 The latter serves float64, devices without kernels, and the gradients of cos and sin. Its arithmetic is float32 (float64
 for float64): product, product, sum, then one rounding to the tensor's type.
 """
-
-from __future__ import annotations
 
 import threading
 from collections.abc import Sequence

@@ -1,4 +1,3 @@
-# mypy: disable-error-code="import-not-found,attr-defined,no-any-return,no-untyped-call,no-untyped-def,misc,untyped-decorator"
 """Rows of cos and sin by torch's own operations, on the device of the positions.
 
 A product of a position and a frequency is kept whole: the frequency is a sum of three numbers of 22, 22 and 9 bits,
@@ -6,8 +5,6 @@ whose products with a position below 2^31 are exact in float64 (fused or not), a
 corrected by its error. So the values are those of rotary.Table, up to a last bit in some 1e8. Farther positions err by
 2^-53 of their angle. Dynamic scaling takes torch's power, within some units of 2^-53 of the frequency.
 """
-
-from __future__ import annotations
 
 import functools
 import math

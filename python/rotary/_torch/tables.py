@@ -1,7 +1,4 @@
-# mypy: disable-error-code="import-not-found,attr-defined,no-any-return,no-untyped-call,no-untyped-def,misc"
 """Rows of cos and sin that are torch's tensors."""
-
-from __future__ import annotations
 
 from typing import Any
 
@@ -38,13 +35,10 @@ class TensorTable(Shaped):
             cos, sin = cos[..., columns], sin[..., columns]
         self.cos = self._torch_cos = cos
         self.sin = self._torch_sin = sin
+        self.shape = tuple(cos.shape)
         self.pairing: Pairing = pairing
         self._xpos = xpos
         self._rows = (cos, sin, pairing, "")
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        return tuple(self.cos.shape)
 
     def __repr__(self) -> str:
         where = f"{self.cos.device}, {str(self.cos.dtype).removeprefix('torch.')}"

@@ -1,4 +1,3 @@
-# mypy: disable-error-code="no-any-return"
 """The program's commands diagnose, extend, convert and accuracy as functions, pictures, and facts of a model.
 
 The commands return what they print with --json, without its version (so does rotary.check). The module
@@ -7,6 +6,7 @@ rotary.tools.plot needs matplotlib. ModelRope and Ropes are what rotary.config r
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Mapping, Sequence
 from typing import Any, NotRequired, TypedDict
@@ -16,7 +16,6 @@ from .._config import ModelRope, Ropes, _named
 from .._rope import Rope
 from .._tables import one_rope
 from .._types import AnyArray, Positions, Source
-from .._values import loaded
 from .._words import Pairing, check_pairing
 
 __all__ = [
@@ -144,7 +143,7 @@ def _compared(
         names = old if tensors is None else tensors
         pairs = [(name, old[name], new[name]) for name in old if name in new and name in names]
     words |= {"tensors": tensors, "positions": _places(positions)}
-    return loaded(_core._ask(operation, asked, pairs, words))
+    return json.loads(_core._ask(operation, asked, pairs, words))
 
 
 def check(
@@ -228,7 +227,7 @@ def extend(
     words: dict[str, Any] = {"factor": factor, "trained_length": trained_length, "rope": rope}
     words |= {"pairing": _word(pairing), "output": _path(output)}
     words["scaling"] = "default" if scaling == "none" else scaling
-    return loaded(_core._extend(_named(source), length, words))
+    return json.loads(_core._extend(_named(source), length, words))
 
 
 def convert(
@@ -255,7 +254,7 @@ def convert(
     words = {"to": _word(to), "from_": _word(from_), "dry_run": dry_run, "verify": verify}
     if output is None and not dry_run:
         raise TypeError("[convert] output is required (or dry_run=True)")
-    return loaded(_core._convert(os.fspath(input), _path(output), words))
+    return json.loads(_core._convert(os.fspath(input), _path(output), words))
 
 
 def accuracy(
@@ -280,7 +279,7 @@ def accuracy(
         rotary.Error: what rotary.config raises, ROPE, POSITION (an angle overflows float32).
     """
     words: dict[str, Any] = {"rope": rope, "positions": _places(positions), "length": length, "tolerance": tolerance}
-    return loaded(_core._accuracy(_asked(source), words))
+    return json.loads(_core._accuracy(_asked(source), words))
 
 
 def query_scale(
@@ -313,7 +312,7 @@ def rope_parameters(rope: Rope) -> dict[str, Any]:
     Raises:
         rotary.Error: ROPE for a rope that the object cannot express.
     """
-    return loaded(_core._rope_parameters(rope))
+    return json.loads(_core._rope_parameters(rope))
 
 
 def __getattr__(name: str) -> Any:

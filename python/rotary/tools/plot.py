@@ -1,4 +1,3 @@
-# mypy: disable-error-code="import-not-found"
 """Pictures of ropes, drawn by matplotlib: functions that return a Figure, and a command.
 
     rotary.tools.plot.save(rotary.tools.plot.wavelengths("Llama-3.1-8B/", "Qwen3-8B/"), "wavelengths.svg")
@@ -10,13 +9,10 @@ that depend on it; None: the context. Errors are those of rotary.config, VALUE (
 rope); without matplotlib the import of this module is an ImportError.
 """
 
-from __future__ import annotations
-
 import argparse
 import contextlib
 import inspect
 import io
-import json
 import os
 from collections.abc import Sequence
 from itertools import cycle
@@ -205,21 +201,6 @@ def accuracy(*sources: Any, rope: int | None = None, length: int | None = None) 
     return _with_legend(figure)
 
 
-def loss(*runs: str | os.PathLike[str]) -> Figure:
-    """The losses of training runs (training thin) from the loss.jsonl in their folders. Raises FILE, FORMAT."""
-    figure, axes = _figure("Loss", "step", "nats per token")
-    for colour, run in zip(cycle(_COLOURS), runs):
-        file, name = Path(run, "loss.jsonl"), Path(run).absolute().name
-        try:
-            entries = [json.loads(line) for line in file.read_text("utf-8").splitlines()]
-            for kind, label, width in ("train_loss", f"{name}, training", 0.5), ("validation_loss", name, 2):
-                values = {int(entry["step"]): float(entry[kind]) for entry in entries if kind in entry}
-                axes.plot(list(values), list(values.values()), color=colour, linewidth=width, label=label)
-        except (OSError, KeyError, TypeError, ValueError) as error:
-            fail("FILE" if isinstance(error, OSError) else "FORMAT", "plot", f"{file} must hold losses but: {error!r}")
-    return _with_legend(figure)
-
-
 def save(figure: Figure, output: str | os.PathLike[str]) -> None:
     """Writes the picture to a .svg or .png, whole or not at all. The bytes are always the same. Raises FORMAT, FILE."""
     path = Path(output)
@@ -242,16 +223,16 @@ def save(figure: Figure, output: str | os.PathLike[str]) -> None:
             partial.unlink()
 
 
-def main(words: Sequence[str] | None = None) -> None:
+def main() -> None:
     """Runs the command. It exits with 1 after "error: CODE: sentence" on standard error, with 2 on wrong usage."""
-    kinds = {draw.__name__: draw for draw in (wavelengths, stretch, table, decay, patches, accuracy, loss)}
+    kinds = {draw.__name__: draw for draw in (wavelengths, stretch, table, decay, patches, accuracy)}
     parser = argparse.ArgumentParser(prog="python -m rotary.tools.plot", argument_default=argparse.SUPPRESS)
     parser.add_argument("kind", metavar="KIND", choices=kinds, help=", ".join(kinds))
-    parser.add_argument("sources", metavar="CONFIG", nargs="+", help="as of rotary.config; of loss folders of runs")
+    parser.add_argument("sources", metavar="CONFIG", nargs="+", help="as of rotary.config")
     parser.add_argument("--output", required=True, metavar="FILE", help="the picture to write, .svg or .png")
     parser.add_argument("--rope", type=int, metavar="N", help="which rope of a model, from 0")
     parser.add_argument("--length", type=int, metavar="N", help="tokens in play, for scalings that depend on it")
-    given = vars(parser.parse_args(words))
+    given = vars(parser.parse_args())
     draw, sources, output = kinds[given.pop("kind")], given.pop("sources"), given.pop("output")
     try:
         inspect.signature(draw).bind(*sources, **given)

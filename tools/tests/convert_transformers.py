@@ -1,6 +1,6 @@
 """Converts a tiny random checkpoint of the models of the installed transformers, and says what came of each.
 
-    python python/tests/convert_transformers.py ROTARY [MODEL_TYPE ...]
+    python tools/tests/convert_transformers.py ROTARY [MODEL_TYPE ...]
 
 ROTARY is the program. transformers loads the converted checkpoint; q and k are permuted back into the model's own order
 before its rotation function and into the converted order after it, and the logits must be those of the source. Where a
@@ -23,6 +23,7 @@ import torch
 import transformers
 from safetensors.torch import load_file
 
+sys.path.append(str(pathlib.Path(__file__).resolve().parents[2] / "python/tests"))
 import tiny_models
 
 IDS = torch.arange(3, 10)[None]  # fewer tokens than the sparse attentions select
