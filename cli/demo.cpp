@@ -18,7 +18,6 @@
 
 #include "bench/cell.h"
 #include "commands.h"
-#include "install_places.h"
 #include "rotary/config.h"
 #include "rotary/reference.h"
 #include "rotary/self_test.h"
@@ -223,10 +222,11 @@ void add_demo(Command& command) {
   auto data = std::make_shared<std::filesystem::path>();
   command.option("--data", *data);
   command.runs([data] {
-    const std::filesystem::path folder = find_data(*data, "demo", demo_installed);
-    if (folder.empty())
-      fail(Code::FILE, "demo", "the bundled data must lie beside the program or in ", demo_installed,
-           " but is in neither: --data names its folder");
+    const std::filesystem::path folder = data->empty() ? data_beside("demo") : *data;
+    std::error_code ignored;
+    if (data->empty() && !std::filesystem::exists(folder, ignored))
+      fail(Code::FILE, "demo", "the bundled data must lie in ", files::path_text(folder),
+           " but is not there: --data names its folder");
     try {
       run(folder);
     } catch (const nlohmann::json::exception& error) {

@@ -8,7 +8,6 @@
 #include <vector>
 
 #include "commands.h"
-#include "install_places.h"  // made by CMake: page_installed
 #include "rotary/choice.h"
 #include "shared/command.h"
 #include "shared/system.h"
@@ -55,9 +54,10 @@ std::string models_text(const std::vector<std::string>& configs) {
 }
 
 void run(const ExploreOptions& options) {
-  const std::filesystem::path page = find_data(options.page, "rotary.html", page_installed);
-  if (page.empty())
-    fail(Code::FILE, "explore", "the page must be installed as ", page_installed,
+  const std::filesystem::path page = options.page.empty() ? data_beside("rotary.html") : options.page;
+  std::error_code ignored;
+  if (options.page.empty() && !std::filesystem::exists(page, ignored))
+    fail(Code::FILE, "explore", "the page must be installed as ", files::path_text(page),
          " but is not there: scripts/web.sh DIR of a checkout builds it, and --page names it");
   std::string text = files::InputFile("explore", page).text();
   constexpr std::string_view place = "<script type=\"application/json\" id=\"models\">[";

@@ -202,7 +202,7 @@ make_all() {
   make_texts
 }
 
-# check_paths: no file holds the path of this build or of the compiler, which differ from machine to machine.
+# check_paths: no file holds the path of this build, of a temporary folder or of the compiler, which differ each time.
 check_paths() {
   local file
   rm -rf "$work/opened"
@@ -214,7 +214,8 @@ check_paths() {
       *.tar.gz) tar -C "$work/opened/${file##*/}" -xzf "$file" ;;
     esac
   done
-  ! grep -rlF -e "$work" -e "$cache" "$work/opened" >&2 || fail "these files name folders of this machine"
+  ! grep -rlF -e "$work" -e "$cache" -e "${TMPDIR:-/tmp}/tmp" "$work/opened" >&2 ||
+    fail "these files name folders of this machine"
 }
 
 twice=no version="" wanted=()

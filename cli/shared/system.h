@@ -33,19 +33,10 @@ inline std::optional<std::size_t> columns_asked() {
 
 // The path of the running program; empty if the system does not give it.
 std::filesystem::path program_path();
-// The place of an installed file or folder of data beside the program.
+// The place of an installed file or folder of data. It is beside the program, wherever that lies: the path of an
+// installation that a compiler saw may be anybody's folder on another machine.
 inline std::filesystem::path data_beside(const char* name) {
-  return program_path().parent_path() / "../share/rotary" / name;
-}
-// `given` if it is not empty, otherwise the data beside the program or those at `installed`; empty where there are
-// none.
-inline std::filesystem::path find_data(const std::filesystem::path& given, const char* name, const char* installed) {
-  if (!given.empty()) return given;
-  std::error_code ignored;
-  for (const std::filesystem::path& path : {data_beside(name), files::path_of(installed)}) {
-    if (std::filesystem::exists(path, ignored)) return path.lexically_normal();
-  }
-  return {};
+  return (program_path().parent_path() / "../share/rotary" / name).lexically_normal();
 }
 
 }  // namespace rotary::cli

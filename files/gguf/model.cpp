@@ -674,7 +674,7 @@ std::string told_of_rope(const Json& own) {
   std::string told;
   for (const auto& item : own.items()) {
     if (!item.key().starts_with("rope.")) continue;
-    told += (told.empty() ? "" : ", ") + item.key().substr(5) + ' ' + shown(item.value());
+    told += (told.empty() ? "" : ", ") + printable(item.key().substr(5)) + ' ' + shown(item.value());
   }
   return told;
 }
@@ -690,7 +690,8 @@ GgufArchitecture architecture_of(Reading& reading, const std::string& name, cons
   if (own.value("rope.dimension_count", Json()) == 0) return {};  // nothing turns, whatever the pairing
   if (!own.contains("block_count")) {
     fail(Code::MODEL_TYPE, "read_config", "a GGUF must describe a language model but its architecture ",
-         in_quotes(asked), " is not known, and it has no ", name, ".block_count: give the model's config.json");
+         in_quotes(asked), " is not known, and it has no ", printable(name),
+         ".block_count: give the model's config.json");
   }
   const std::string told = told_of_rope(own);
   if (!options.pairing || !options.model_type.empty()) {
