@@ -67,7 +67,7 @@ def make_small(folder, layer):
     for part in (config, config.get("text_config", {})):
         fixed = part.get("model_type") == "phi" and {"intermediate_size"} or ()  # llama.cpp takes phi-2's as it is
         part |= {key: value for key, value in SMALL.items() if key in part and key not in fixed}
-        part |= {"layer_types": part["layer_types"][:layer + 1]} if part.get("layer_types") else {}
+        part |= {key: part[key][:layer + 1] for key in ("layer_types", "no_rope_layers") if part.get(key)}
         part |= {"num_hidden_layers": layer + 1} if "num_hidden_layers" in part else {}
     path.write_text(json.dumps(config))
     return path.read_text()
@@ -75,8 +75,7 @@ def make_small(folder, layer):
 
 def last_line(error):
     """The last line that the exception passed: its place and its text."""
-    frames = traceback.extract_tb(error.__traceback__)
-    frame = [f for f in frames if "/torch/" not in f.filename][-1]
+    frame = [f for f in traceback.extract_tb(error.__traceback__) if "/torch/" not in f.filename][-1]
     return f"{frame.filename.split('site-packages/')[-1]}:{frame.lineno}", (frame.line or "").strip()
 
 

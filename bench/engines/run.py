@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """run.py ROTARY [ENGINE...]: what each engine makes of conformance/, into results.json. See README.md."""
 import argparse
+import collections
 import datetime
 import json
 import os
@@ -14,12 +15,12 @@ from score import CONFORMANCE, HERE, cells
 RESULTS = HERE / "results.json"
 ENGINES = """transformers-4.36.2 transformers-4.44.2 transformers-4.51.3 transformers-4.57.6 transformers-5.0.0
     transformers-5.24.0 mlx-lm-0.32.2 keras-hub-0.32.0 vllm-0.33.0 sglang-0.5.23 lmdeploy-0.18.0 llama.cpp-b11549
-    onnxruntime-genai-0.18.0 ibm-fms-1.13.1 megatron-bridge-0.3.1 paddleformers-1.2.0
-    litgpt-0.5.13 torchtune-0.6.1""".split()
+    onnxruntime-genai-0.18.0 ibm-fms-1.13.1 megatron-bridge-0.3.1 paddleformers-1.2.0 easydel-0.3.0 litgpt-0.5.13
+    torchtune-0.6.1""".split()
 ON_CPU = {  # each engine reads its own
     "PYTHONPATH": os.pathsep.join(map(str, (HERE, HERE / "adapters", CONFORMANCE))), "PYTHONWARNINGS": "ignore",
     "CUDA_VISIBLE_DEVICES": "", "HF_HUB_OFFLINE": "1", "KERAS_BACKEND": "torch", "SGLANG_USE_CPU_ENGINE": "1",
-    "VLLM_TARGET_DEVICE": "cpu", "VLLM_LOGGING_LEVEL": "ERROR", "VLLM_CPU_KVCACHE_SPACE": "1"}
+    "JAX_PLATFORMS": "cpu", "VLLM_TARGET_DEVICE": "cpu", "VLLM_LOGGING_LEVEL": "ERROR", "VLLM_CPU_KVCACHE_SPACE": "1"}
 
 
 def name_of(engine):
@@ -82,8 +83,7 @@ def main():
         if asked.case:
             print(json.dumps(found, indent=1))
             continue
-        counts = {r: sum(c["result"] == r for c in found) for r in sorted({c["result"] for c in found})}
-        print(engine, counts, flush=True)
+        print(engine, dict(collections.Counter(cell["result"] for cell in found)), flush=True)
         write_results(engine, found)
 
 

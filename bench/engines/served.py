@@ -1,8 +1,17 @@
-"""vLLM and SGLang: the group of one process, and rotary modules on the CPU in a model on the meta device."""
+"""Engines made for GPUs: kernels that are not here, the group of one process, rotary modules on the CPU."""
+import importlib.machinery
+import sys
 import tempfile
+from unittest import mock
 
 import torch
 from harness import OtherHead, need, turn_reached
+
+
+def put_absent(*names):
+    """Modules of kernels, which turn nothing, as modules of nothing."""
+    for name in names:
+        sys.modules[name] = mock.MagicMock(__spec__=importlib.machinery.ModuleSpec(name, None), __path__=[])
 
 
 def make_on_cpu(*kinds):

@@ -1,6 +1,6 @@
 """Megatron Bridge: the Megatron Core model that it makes of the config on the meta device, its rotary module and its
 attention's apply function. The kernels of Transformer Engine, which the bridge alone asks for, turn nothing here."""
-import absent
+import served
 import torch
 from harness import need, need_head
 from megatron.core import parallel_state
@@ -8,7 +8,8 @@ from megatron.core.models.common.embeddings import rope_utils, yarn_rotary_pos_e
 from megatron.core.models.gpt.gpt_layer_specs import get_gpt_layer_local_spec
 from megatron.core.transformer.enums import AttnBackend
 
-absent.put("transformer_engine", "mamba_ssm", "modelopt", "nvidia_resiliency_ext")
+served.put_absent("transformer_engine", "transformer_engine.pytorch", "mamba_ssm", "mamba_ssm.ops", *(
+    f"mamba_ssm.ops.triton{end}" for end in ("", ".selective_state_update", ".layernorm_gated", ".ssd_combined")))
 from megatron.bridge import AutoBridge  # noqa: E402
 
 AXES = 2

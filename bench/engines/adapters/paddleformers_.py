@@ -1,5 +1,4 @@
-"""PaddleFormers on the CPU: the model of the config (its weights stay unmade), its rotary module and the apply function
-of its attention."""
+"""PaddleFormers: the model of the config (its weights stay unmade), its rotary module and its apply function."""
 import sys
 
 import paddle

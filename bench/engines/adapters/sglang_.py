@@ -2,12 +2,11 @@
 layer's attention. sgl_kernel, whose kernels turn nothing here, is a module of nothing."""
 import json
 
-import absent
 import served
 import torch
 from harness import make_small, need
 
-absent.put("sgl_kernel")
+served.put_absent("sgl_kernel")
 from sglang.srt import runtime_context, server_args  # noqa: E402
 from sglang.srt.configs.load_config import LoadConfig  # noqa: E402
 from sglang.srt.configs.model_config import ModelConfig  # noqa: E402
