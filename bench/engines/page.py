@@ -54,23 +54,13 @@ def wrap(text, first="", rest=""):
 
 def versions(found):
     """The versions of one engine as ranges of those that were measured next to each other."""
-    order = [version for name, version in ENGINES if name == found[0][0]]
-    places, text = sorted(order.index(version) for _, version in found), []
-    while places:
-        last = 0
-        while last + 1 < len(places) and places[last + 1] == places[last] + 1:
-            last += 1
-        text.append(order[places[0]] + (f" to {order[places[last]]}" if last else ""))
-        places = places[last + 1:]
-    return ", ".join(text)
-
-
-def short(sentence):
-    """The sentence of check without how well it fits."""
-    sentence = sentence.split(" (fits to")[0]
-    place = sentence[sentence.rfind(" ("):] if sentence.endswith(")") and ".py:" in sentence else ""
-    said = sentence.removesuffix(place)
-    return (said[:100] + " ..." if place and len(said) > 104 else said) + place
+    order, ranges = [version for name, version in ENGINES if name == found[0][0]], []
+    for place in sorted(order.index(version) for _, version in found):
+        if ranges and ranges[-1][1] == place - 1:
+            ranges[-1][1] = place
+        else:
+            ranges.append([place, place])
+    return ", ".join(order[a] if a == b else f"{order[a]} to {order[b]}" for a, b in ranges)
 
 
 def differences():
@@ -81,7 +71,8 @@ def differences():
             cell = CELLS.get((*engine, case["id"]))
             if cell and cell["result"] not in RIGHT:
                 kind = cell["result"] if cell["result"] != "differs" else cell["cause"]
-                grouped[engine[0], case["id"], kind, short(cell["sentence"])].append(engine)
+                sentence = cell["sentence"].split(" (fits to")[0]  # without how well it fits
+                grouped[engine[0], case["id"], kind, sentence].append(engine)
     last = None
     for (name, case, kind, sentence), found in grouped.items():
         if name != last:

@@ -14,7 +14,8 @@ from score import CONFORMANCE, HERE, cells
 RESULTS = HERE / "results.json"
 ENGINES = """transformers-4.36.2 transformers-4.44.2 transformers-4.51.3 transformers-4.57.6 transformers-5.0.0
     transformers-5.24.0 mlx-lm-0.32.2 keras-hub-0.32.0 vllm-0.33.0 sglang-0.5.23 lmdeploy-0.18.0 llama.cpp-b11549
-    onnxruntime-genai-0.18.0 ibm-fms-1.13.1 megatron-bridge-0.3.1 litgpt-0.5.13 torchtune-0.6.1""".split()
+    onnxruntime-genai-0.18.0 ibm-fms-1.13.1 megatron-bridge-0.3.1 paddleformers-1.2.0
+    litgpt-0.5.13 torchtune-0.6.1""".split()
 ON_CPU = {  # each engine reads its own
     "PYTHONPATH": os.pathsep.join(map(str, (HERE, HERE / "adapters", CONFORMANCE))), "PYTHONWARNINGS": "ignore",
     "CUDA_VISIBLE_DEVICES": "", "HF_HUB_OFFLINE": "1", "KERAS_BACKEND": "torch", "SGLANG_USE_CPU_ENGINE": "1",

@@ -107,7 +107,7 @@ TEST(Equation, what_cancels_and_what_almost_does) {
   f.phase = {-7, 0x1p-200, 0, 0.3};
   expect_right(f, std::vector<std::int64_t>{7, 14, 0, 7, 0, 0, 1, 6});
   Frequencies still{.inv_freq = {0, 0}, .pairing = Pairing::half};
-  still.phase = {0x1.23456789p-90, 0};  // of the first pair alone: one doubt settles a whole vector
+  still.phase = {0x1.23456789p-90, 0};  // the first pair alone has one: one doubt settles a whole vector
   expect_right(still, std::vector<std::int64_t>{5});
 }
 

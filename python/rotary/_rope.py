@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import InitVar, fields
@@ -14,15 +15,7 @@ from ._words import Pairing, check_pairing, fail
 from .scalings import Scaling, Unscaled, XPos, _scalings
 
 
-def amplitude(xpos: XPos | None) -> XPos:
-    if not isinstance(xpos, XPos | None):
-        raise TypeError(f"xpos must be a rotary.scalings.XPos but got {type(xpos).__name__}")
-    return xpos or XPos()
-
-
 class RopeWords(TypedDict, total=False):
-    """The arguments of Rope."""
-
     head_dim: Required[int]
     pairing: Required[Pairing]
     base: float
@@ -97,15 +90,16 @@ class Rope(Record, public="rotary", repr=False):
 
         def __init__(self, **words: Unpack[RopeWords]) -> None: ...
 
-    def __post_init__(self, theta: Any, rope_theta: Any, partial_rotary_factor: Any) -> None:
+    def __post_init__(self, *others: Any) -> None:
         given: dict[str, Any] = {**vars(self)}
+        *bases, part = others  # theta, rope_theta, partial_rotary_factor
         scaling = {**given["scaling"]} if isinstance(given["scaling"], Mapping) else None
         own = scaling or {}  # a model card's words stand there or here
-        others, part = [theta, rope_theta, own.pop("rope_theta", None)], own.pop("partial_rotary_factor", None)
-        part = part if partial_rotary_factor is None else partial_rotary_factor
+        bases, own_part = [*bases, own.pop("rope_theta", None)], own.pop("partial_rotary_factor", None)
         given["pairing"] = check_pairing("Rope", self.pairing)
-        given["base"] = _the_one("base, theta or rope_theta", self.base, Rope.base, *others)
-        of_part = None if part is None else int(self.head_dim * part)
+        given["base"] = _the_one("base, theta or rope_theta", self.base, 10000.0, *bases)
+        part = own_part if part is None else part
+        of_part = part and int(self.head_dim * part)
         rotary_dim = _the_one("rotary_dim or partial_rotary_factor", self.rotary_dim, 0, of_part)
         given["rotary_dim"] = rotary_dim or self.head_dim
         if scaling is not None:
@@ -113,7 +107,7 @@ class Rope(Record, public="rotary", repr=False):
         given |= shaped("Rope", given)
         phase, rows = phases("Rope", given)
         given |= {name: listed(given[name]) for name in ("axis", "index", "inv_freq", "multiplier")}
-        given |= {"phase": () if rows > 1 else listed(phase), "xpos": amplitude(self.xpos)}
+        given |= {"phase": () if rows > 1 else listed(phase), "xpos": self.xpos or XPos()}
         given["scaling"] = given["scaling"] or Unscaled()
         vars(self).update(given)
         handle, state = _core._rope(self)
@@ -130,6 +124,10 @@ class Rope(Record, public="rotary", repr=False):
         plain = {"base": None, "rotary_dim": self.head_dim}
         values = [(one.name, getattr(self, one.name), plain.get(one.name, one.default)) for one in fields(self)]
         return f"Rope({', '.join(f'{name}={value!r}' for name, value, usual in values if value != usual)})"
+
+
+# help() shows the words once, with the class.
+Rope.__signature__, Rope.__init__.__signature__ = map(inspect.signature, (Rope, object.__init__))  # type: ignore
 
 
 def _the_one(names: str, given: Any, default: Any, *others: Any) -> Any:

@@ -8,7 +8,8 @@ from typing import Any
 
 from . import _core, _memory
 from ._memory import view
-from ._rope import Rope, amplitude
+from ._config import ModelRope, Ropes, config, is_config
+from ._rope import Rope
 from ._types import AnyRope, Device, Dtype, Positions, Tensor
 from ._values import listed, phases, shaped
 from ._words import Angles, Pairing, Rounding, check_pairing, check_word, fail
@@ -66,7 +67,7 @@ class Frequencies:
         given = {"inv_freq": inv_freq, "inv_freq_float32": () if inv_freq_float32 is None else inv_freq_float32}
         given |= {"head_rows": head_rows, "summed_axes": summed_axes, "phase": () if phase is None else phase}
         given |= {"pairing": check_pairing("Frequencies", pairing), "axis": () if axis is None else listed(axis)}
-        given |= {"attention_factor": attention_factor, "clockwise": bool(clockwise), "xpos": amplitude(xpos)}
+        given |= {"attention_factor": attention_factor, "clockwise": bool(clockwise), "xpos": xpos or XPos()}
         given |= shaped("Frequencies", given)
         given["phase"], rows = phases("Frequencies", given)
         if rows > 1:  # all heads rotate by the one row
@@ -129,11 +130,7 @@ Frequencies.__module__ = "rotary.makers"  # from which users import it
 
 def one_rope(operation: str, source: Any) -> Any:
     """The Rope, Frequencies or ModelRope that the source is, or the one rope of the config that it is."""
-    if isinstance(source, Rope | Frequencies):
-        return source
-    from ._config import ModelRope, Ropes, config, is_config  # which import this module
-
-    if isinstance(source, ModelRope):
+    if isinstance(source, Rope | Frequencies | ModelRope):
         return source
     if not isinstance(source, Ropes):
         if not is_config(source):
@@ -197,7 +194,6 @@ class Shaped:
         return f"{batch}{self.tokens} tokens{heads}, rotary_dim {self.rotary_dim}, {self.pairing}"
 
 
-@dataclass(frozen=True, init=False, repr=False, eq=False)
 class Table(_core._Rows, Shaped):
     """A row of cos and sin for each token, float32. One table serves all layers and heads of a step.
 
@@ -220,6 +216,7 @@ class Table(_core._Rows, Shaped):
         rotary.Error: PAIRING, SHAPE, SCALING, POSITION, LENGTH, VALUE.
     """
 
+    __module__ = "rotary"  # from which users import it
     __slots__ = ("shape", "pairing", "_positions")
     shape: tuple[int, ...]
     pairing: Pairing
@@ -283,11 +280,10 @@ class Table(_core._Rows, Shaped):
         table.positions  # raises if they do not fill their shape
         return table
 
-    @staticmethod
-    def _with(table: Table, *state: Any) -> Table:
-        for field, value in zip(fields(Table), state, strict=True):
-            object.__setattr__(table, field.name, value)
-        return table
+    def _with(self, *state: Any) -> Table:
+        for name, value in zip(Table.__slots__, state, strict=True):
+            object.__setattr__(self, name, value)
+        return self
 
     @classmethod
     def _of(cls, cos: Any, sin: Any, shape: tuple[int, ...], pairing: Any, positions: Any, xpos: bool = False) -> Table:
@@ -306,6 +302,11 @@ class Table(_core._Rows, Shaped):
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Table._of, self._values()
+
+    def __setattr__(self, name: str, value: object = None) -> None:
+        raise AttributeError(f"a Table is frozen: {name} cannot change")
+
+    __delattr__ = __setattr__
 
     def __eq__(self, other: object) -> bool:
         return self._values() == other._values() if type(other) is Table else NotImplemented
@@ -330,9 +331,6 @@ class Table(_core._Rows, Shaped):
 
     def __repr__(self) -> str:
         return f"<rotary.Table of {self._summary()}>"
-
-
-Table.__module__ = "rotary"
 
 
 def _at(operation: str, source: Any, positions: Any) -> tuple[Rope | Frequencies, Any]:

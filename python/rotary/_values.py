@@ -1,8 +1,8 @@
 """The base class of values that are made of keyword arguments, and helpers of these."""
 
 import operator
-from dataclasses import dataclass, replace
-from typing import Any, Self, dataclass_transform
+from dataclasses import dataclass, fields
+from typing import Any, ClassVar, Self, dataclass_transform
 
 from ._memory import flattened
 from ._words import fail
@@ -12,14 +12,20 @@ from ._words import fail
 class Record:
     """A frozen dataclass of keyword arguments."""
 
+    __dataclass_fields__: ClassVar[dict[str, Any]]
+
     def __init_subclass__(cls, public: str = "", repr: bool = True) -> None:
         """public: the module from which users import the class, for pickles."""
-        dataclass(frozen=True, kw_only=True, repr=repr)(cls)
+        dataclass(frozen=True, kw_only=True, repr=repr, match_args=False)(cls)
+        cls.__replace__ = cls.replace  # type: ignore[attr-defined]  # for copy.replace
+        for name, kind in cls.__annotations__.items():
+            if name in vars(cls) and not kind.startswith("ClassVar"):
+                delattr(cls, name)  # a default, which help() would show once more
         cls.__module__ = public or cls.__module__
 
     def replace(self, **changes: Any) -> Self:
         """The same value with other fields."""
-        return replace(self, **changes)  # type: ignore[type-var]  # of a subclass, which is a dataclass
+        return type(self)(**{field.name: getattr(self, field.name) for field in fields(self)} | changes)
 
 
 def listed(values: Any) -> list[Any]:

@@ -58,6 +58,8 @@ void read_attribute(PyObject* object, const char* name, Member& member) {
   read(member, checked(PyObject_GetAttrString(object, name)).get(), name);
 }
 void read(XPos& value, PyObject* object, const char*) {
+  if (!attribute_or_null(object, "reciprocal"))
+    raise_type_error("xpos must be a rotary.scalings.XPos but got ", type_name(object));
   read_attribute(object, "scale", value.scale);
   read_attribute(object, "center", value.center);
   read_attribute(object, "reciprocal", value.reciprocal);

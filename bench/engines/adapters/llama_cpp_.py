@@ -4,7 +4,7 @@ import re
 
 import numpy as np
 from gguf_model import convert, decode, ffi
-from harness import OtherHead, need
+from harness import need, need_head
 
 ENDS = True
 
@@ -32,6 +32,5 @@ def rotate(folder, case, q, positions):
 
     decode(path, case["length"], positions, see)
     need(widths, "no rope node of the layer's queries")
-    if max(widths) > q.shape[1]:
-        raise OtherHead(max(widths))
+    need_head(max(*widths, q.shape[1]), q)  # a block is at most the head
     return out

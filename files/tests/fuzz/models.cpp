@@ -14,7 +14,8 @@ std::vector<std::string> seeds() {
             R"("factor":4.0}}},"children":{"own_vl":{"text_config":"own","vision_config":{"type":"pixtral"}}}})",
       own +
           R"("towers":{"pixtral":{"words":"by row and column","axes":"height width"}},"query_scales":[{"type":"llama",)"
-          R"("scale":{"form":"steps","amount":0.1,"length":8192}}],"misnamed":[{"architecture":"Own","family":"llama"}]})",
+          R"("scale":{"form":"steps","amount":0.1,"length":8192}}],)"
+          R"("misnamed":[{"architecture":"Own","family":"llama"}]})",
       own +
           R"("positions":{"llama":{"order":"blocks","merge":2}},"counted":{"seen":["llama"]},"refused":{"own":"odd"},)"
           R"("architectures":{"own":{"rope_type":"mrope"}},"diffusers":{"Own":{"axes":[],"split":"equal"}}})",

@@ -1,1 +1,0 @@
-"""The part of rotary for torch's tensors. It imports torch, so it is imported only once a tensor exists."""

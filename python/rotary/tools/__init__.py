@@ -116,10 +116,6 @@ def _asked(source: Any) -> tuple[Any, ...]:
     return _named(source)
 
 
-def _path(given: Path | None) -> str | None:
-    return None if given is None else os.fspath(given)
-
-
 def _word(pairing: Pairing | None) -> Any:
     return None if pairing is None else check_pairing("config", pairing)
 
@@ -225,7 +221,7 @@ def extend(
             CONFIG_MISSING (no trained length), FORMAT (a GGUF file or params.json), FILE.
     """
     words: dict[str, Any] = {"factor": factor, "trained_length": trained_length, "rope": rope}
-    words |= {"pairing": _word(pairing), "output": _path(output)}
+    words |= {"pairing": _word(pairing), "output": output and os.fspath(output)}
     words["scaling"] = "default" if scaling == "none" else scaling
     return json.loads(_core._extend(_named(source), length, words))
 
@@ -254,7 +250,7 @@ def convert(
     words = {"to": _word(to), "from_": _word(from_), "dry_run": dry_run, "verify": verify}
     if output is None and not dry_run:
         raise TypeError("[convert] output is required (or dry_run=True)")
-    return json.loads(_core._convert(os.fspath(input), _path(output), words))
+    return json.loads(_core._convert(os.fspath(input), output and os.fspath(output), words))
 
 
 def accuracy(
