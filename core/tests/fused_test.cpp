@@ -167,6 +167,22 @@ TEST(FusedParts, KeysBehindQRotateWhereTheyAre) {
   EXPECT_EQ(together, apart);
 }
 
+// q and k of unlike heads outside the tokens, and batches inside, which share the table's rows.
+TEST(FusedParts, UnlikeHeadsOutsideTheTokensAreNotGrouped) {
+  const Walking walking(0);
+  const Table table(frequencies({.head_dim = 8, .pairing = Pairing::half}), positions(3, 2));
+  const Layout q{2, 2, 4, 8, 8, 16, 32};
+  Layout k = q;
+  k.heads = 2;
+  std::vector<float> together(256);
+  std::iota(together.begin(), together.end(), 1.0f);
+  std::vector<float> apart = together;
+  rotate_qk({together.data(), DType::f32, q}, {together.data() + 160, DType::f32, k}, table);
+  rotate({apart.data(), DType::f32, q}, table);
+  rotate({apart.data() + 160, DType::f32, k}, table);
+  EXPECT_EQ(together, apart);
+}
+
 // ---- packed q, k and v ----
 
 // The heads behind `first`, as they lie in the memory of a place.
