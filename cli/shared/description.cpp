@@ -110,9 +110,8 @@ const OptionDescription* CommandDescription::find(const std::string& word) const
 
 CommandDescription describe_command(const std::string& name, const std::string& program) {
   const Json& former = commands_data().at("former");
-  const Json& entry =
-      former.contains(name) ? described("commands", former.at(name).at(0)) : described("commands", name);
-  return describe(program + " ", name, entry, "command_options");
+  const std::string known = former.contains(name) ? former.at(name).at(0).get<std::string>() : name;
+  return describe(program + " ", name, described("commands", known), "command_options");
 }
 
 CommandDescription describe_program(const std::string& name) {

@@ -36,9 +36,6 @@ endif()
 # file lacks an include: the stage clang of scripts/test.sh, which has the core, and the preset dev build without it.
 function(rotary_unity target)
   set_target_properties(${target} PROPERTIES UNITY_BUILD ${ROTARY_FAST_BUILD})
-  if(ROTARY_FAST_BUILD AND NOT MSVC)  # a constant of one file is no shadow over another's
-    target_compile_options(${target} PRIVATE -Wno-error=shadow)
-  endif()
 endfunction()
 
 # rotary_part(LIBRARY [LOWER]): the include folders of a part, in the folder of its CMakeLists.txt. Targets that link
@@ -83,11 +80,13 @@ elseif(MSVC)
   set(cxx_flags /fp:precise /W4 /utf-8 $<$<BOOL:${ROTARY_WERROR}>:/WX>)
 else()
   # Sections: what links with --gc-sections, as the wheels do, leaves out each function that nothing calls, a fifteenth.
-  # g++ lets no -fno-fast-math take back a part of -ffast-math that was asked for by its name.
+  # g++ lets no -fno-fast-math take back a part of -ffast-math that was asked for by its name. A constant of one file is
+  # no shadow over another's where both are compiled as one.
   set(cxx_flags -fno-fast-math -fno-unsafe-math-optimizations -fno-associative-math -fno-reciprocal-math
                 -fno-finite-math-only -fsigned-zeros -ffp-contract=off
                 -ffunction-sections -fdata-sections
-                -Wall -Wextra -Wconversion -Wshadow $<$<BOOL:${ROTARY_WERROR}>:-Werror>)
+                -Wall -Wextra -Wconversion $<$<NOT:$<BOOL:$<TARGET_PROPERTY:UNITY_BUILD>>>:-Wshadow>
+                $<$<BOOL:${ROTARY_WERROR}>:-Werror>)
 endif()
 if(CMAKE_SIZEOF_VOID_P EQUAL 4 AND CMAKE_SYSTEM_PROCESSOR MATCHES "x86|AMD64|i[3-6]86" AND NOT MSVC)
   list(APPEND cxx_flags -msse2 -mfpmath=sse)  # x87 computes in its own precision

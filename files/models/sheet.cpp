@@ -179,9 +179,9 @@ const ModelTable& built_in() {
 
 const ModelTable& first_sheet() {
   const char* named = std::getenv("ROTARY_MODELS");
-  static const ModelTable& sheet =
-      named != nullptr && *named != '\0' ? load_sheet(path_of(named), built_in()) : built_in();
-  return sheet;
+  static const ModelTable* const sheet =
+      named != nullptr && *named != '\0' ? &load_sheet(path_of(named), built_in()) : &built_in();
+  return *sheet;
 }
 
 }  // namespace
