@@ -222,10 +222,9 @@ void add_demo(Command& command) {
   auto data = std::make_shared<std::filesystem::path>();
   command.option("--data", *data);
   command.runs([data] {
-    const std::filesystem::path folder = data->empty() ? data_beside("demo") : *data;
-    std::error_code ignored;
-    if (data->empty() && !std::filesystem::exists(folder, ignored))
-      fail(Code::FILE, "demo", "the bundled data must lie in ", files::path_text(folder),
+    const std::filesystem::path installed = data_beside("demo"), folder = find_data(*data, installed);
+    if (folder.empty())
+      fail(Code::FILE, "demo", "the bundled data must lie in ", files::path_text(installed),
            " but is not there: --data names its folder");
     try {
       run(folder);

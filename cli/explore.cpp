@@ -54,10 +54,9 @@ std::string models_text(const std::vector<std::string>& configs) {
 }
 
 void run(const ExploreOptions& options) {
-  const std::filesystem::path page = options.page.empty() ? data_beside("rotary.html") : options.page;
-  std::error_code ignored;
-  if (options.page.empty() && !std::filesystem::exists(page, ignored))
-    fail(Code::FILE, "explore", "the page must be installed as ", files::path_text(page),
+  const std::filesystem::path installed = data_beside("rotary.html"), page = find_data(options.page, installed);
+  if (page.empty())
+    fail(Code::FILE, "explore", "the page must be installed as ", files::path_text(installed),
          " but is not there: scripts/web.sh DIR of a checkout builds it, and --page names it");
   std::string text = files::InputFile("explore", page).text();
   constexpr std::string_view place = "<script type=\"application/json\" id=\"models\">[";

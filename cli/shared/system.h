@@ -38,5 +38,11 @@ std::filesystem::path program_path();
 inline std::filesystem::path data_beside(const char* name) {
   return (program_path().parent_path() / "../share/rotary" / name).lexically_normal();
 }
+// `given` if it is not empty, otherwise the data that are installed; empty where there are none.
+inline std::filesystem::path find_data(const std::filesystem::path& given, const std::filesystem::path& installed) {
+  std::error_code ignored;
+  if (!given.empty()) return given;
+  return std::filesystem::exists(installed, ignored) ? installed : std::filesystem::path();
+}
 
 }  // namespace rotary::cli

@@ -152,35 +152,33 @@ TEST(FusedParts, OfFewerTokensThanAChunkRotateOnlyTheirOwn) {
     arena.check(apart, random_table(random, 12, 8, Pairing::half), Direction::forward, shuffled, random);
 }
 
+// Rotates numbers as q and, `k_begin` behind it, as k: in one call and one after the other.
+void expect_as_apart(const Layout& q, const Layout& k, std::int64_t k_begin, std::size_t numbers) {
+  const Table table(frequencies({.head_dim = 8, .pairing = Pairing::half}), positions(3, 2));
+  std::vector<float> together(numbers);
+  std::iota(together.begin(), together.end(), 1.0f);
+  std::vector<float> apart = together;
+  rotate_qk({together.data(), DType::f32, q}, {together.data() + k_begin, DType::f32, k}, table);
+  rotate({apart.data(), DType::f32, q}, table);
+  rotate({apart.data() + k_begin, DType::f32, k}, table);
+  EXPECT_EQ(together, apart);
+}
+
 // Keys that begin where another head of q would, but whose heads lie further apart.
 TEST(FusedParts, KeysBehindQRotateWhereTheyAre) {
-  const Table table(frequencies({.head_dim = 8, .pairing = Pairing::half}), positions(3, 2));
   const Layout q{.tokens = 2, .heads = 2, .head_dim = 8, .token_stride = 64, .head_stride = 8};
   Layout k = q;
   k.head_stride = 16;
-  std::vector<float> together(128);
-  std::iota(together.begin(), together.end(), 1.0f);
-  std::vector<float> apart = together;
-  rotate_qk({together.data(), DType::f32, q}, {together.data() + 16, DType::f32, k}, table);
-  rotate({apart.data(), DType::f32, q}, table);
-  rotate({apart.data() + 16, DType::f32, k}, table);
-  EXPECT_EQ(together, apart);
+  expect_as_apart(q, k, 16, 128);
 }
 
 // q and k of unlike heads outside the tokens, and batches inside, which share the table's rows.
 TEST(FusedParts, UnlikeHeadsOutsideTheTokensAreNotGrouped) {
   const Walking walking(0);
-  const Table table(frequencies({.head_dim = 8, .pairing = Pairing::half}), positions(3, 2));
   const Layout q{2, 2, 4, 8, 8, 16, 32};
   Layout k = q;
   k.heads = 2;
-  std::vector<float> together(256);
-  std::iota(together.begin(), together.end(), 1.0f);
-  std::vector<float> apart = together;
-  rotate_qk({together.data(), DType::f32, q}, {together.data() + 160, DType::f32, k}, table);
-  rotate({apart.data(), DType::f32, q}, table);
-  rotate({apart.data() + 160, DType::f32, k}, table);
-  EXPECT_EQ(together, apart);
+  expect_as_apart(q, k, 160, 256);
 }
 
 // ---- packed q, k and v ----

@@ -7,7 +7,7 @@ import sys
 import sysconfig
 
 if __name__ == "__main__":
-    # The one that is installed beside this Python, else that of PATH.
+    # The program beside this Python comes before those of PATH.
     program = shutil.which("rotary", path=sysconfig.get_path("scripts")) or shutil.which("rotary")
     if program is None:
         sys.exit("rotary: the program is a package of its own: pip install rotary-cli")

@@ -81,7 +81,6 @@ class Rope(Record, public="rotary", repr=False):
     summed_axes: int = 0
     phase: tuple[float, ...] = ()
     xpos: XPos = XPos()
-
     theta: InitVar[float | None] = None
     rope_theta: InitVar[float | None] = None
     partial_rotary_factor: InitVar[float | None] = None
@@ -92,14 +91,14 @@ class Rope(Record, public="rotary", repr=False):
 
     def __post_init__(self, *others: Any) -> None:
         given: dict[str, Any] = {**vars(self)}
-        *bases, part = others  # theta, rope_theta, partial_rotary_factor
+        theta, rope_theta, part = others
         scaling = {**given["scaling"]} if isinstance(given["scaling"], Mapping) else None
         own = scaling or {}  # a model card's words stand there or here
-        bases, own_part = [*bases, own.pop("rope_theta", None)], own.pop("partial_rotary_factor", None)
+        bases, own_part = (theta, rope_theta, own.pop("rope_theta", None)), own.pop("partial_rotary_factor", None)
         given["pairing"] = check_pairing("Rope", self.pairing)
         given["base"] = _the_one("base, theta or rope_theta", self.base, 10000.0, *bases)
         part = own_part if part is None else part
-        of_part = part and int(self.head_dim * part)
+        of_part = None if part is None else int(self.head_dim * part)
         rotary_dim = _the_one("rotary_dim or partial_rotary_factor", self.rotary_dim, 0, of_part)
         given["rotary_dim"] = rotary_dim or self.head_dim
         if scaling is not None:
@@ -107,7 +106,7 @@ class Rope(Record, public="rotary", repr=False):
         given |= shaped("Rope", given)
         phase, rows = phases("Rope", given)
         given |= {name: listed(given[name]) for name in ("axis", "index", "inv_freq", "multiplier")}
-        given |= {"phase": () if rows > 1 else listed(phase), "xpos": self.xpos or XPos()}
+        given |= {"phase": () if rows > 1 else listed(phase), "xpos": XPos() if self.xpos is None else self.xpos}
         given["scaling"] = given["scaling"] or Unscaled()
         vars(self).update(given)
         handle, state = _core._rope(self)
@@ -157,13 +156,13 @@ def _read_scaling(words: dict[str, Any], rotary_dim: int, base: float) -> Scalin
 
 def _read(state: str | dict[str, Any]) -> dict[str, Any]:
     """The fields of a value from _core, with tuples for lists, and a rope's scaling as a value."""
-    fields = json.loads(state) if isinstance(state, str) else state
-    fields = {name: tuple(value) if isinstance(value, list) else value for name, value in fields.items()}
-    if "scaling" in fields:  # the fields of a rope
-        scaling = _read(fields["scaling"])
-        fields["scaling"] = _scalings[scaling.pop("name")](**scaling)
-        fields["xpos"] = XPos(**fields["xpos"])
-    return fields
+    values = json.loads(state) if isinstance(state, str) else state
+    values = {name: tuple(value) if isinstance(value, list) else value for name, value in values.items()}
+    if "scaling" in values:  # the fields of a rope
+        scaling = _read(values["scaling"])
+        values["scaling"] = _scalings[scaling.pop("name")](**scaling)
+        values["xpos"] = XPos(**values["xpos"])
+    return values
 
 
 def _rope(state: str | dict[str, Any]) -> Rope:

@@ -67,7 +67,8 @@ class Frequencies:
         given = {"inv_freq": inv_freq, "inv_freq_float32": () if inv_freq_float32 is None else inv_freq_float32}
         given |= {"head_rows": head_rows, "summed_axes": summed_axes, "phase": () if phase is None else phase}
         given |= {"pairing": check_pairing("Frequencies", pairing), "axis": () if axis is None else listed(axis)}
-        given |= {"attention_factor": attention_factor, "clockwise": bool(clockwise), "xpos": xpos or XPos()}
+        given |= {"attention_factor": attention_factor, "clockwise": bool(clockwise)}
+        given |= {"xpos": XPos() if xpos is None else xpos}
         given |= shaped("Frequencies", given)
         given["phase"], rows = phases("Frequencies", given)
         if rows > 1:  # all heads rotate by the one row

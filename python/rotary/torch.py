@@ -197,7 +197,7 @@ class RotaryEmbedding(torch.nn.Module):
             fail("VALUE", "RotaryEmbedding", "positions or offset must be given but got both")
         wide = torch.float64 if q.dtype == torch.float64 else torch.float32
         if k is not None and self._is_usual and q.dim() == len(layout) and torch.compiler.is_dynamo_compiling():
-            # The same as below, with fewer guards.
+            # This branch does what the lines below do, with fewer guards.
             cos, sin = self._rows.at(as_tensor(positions, q.device), length, wide)
             return entry.turned(q, k, cos, sin, self._rows.pairing, layout, self.first)
         table = self._table(self._rows, positions, length, q.device, wide)

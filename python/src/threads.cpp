@@ -16,7 +16,7 @@ constexpr std::int64_t most_threads = 1024;
 // Never destroyed: threads may still use the pool when the process ends.
 struct Threads {
   unsigned wanted = 0;  // 0: not set
-  std::shared_ptr<const ThreadPool> pool;  // the pool of the last large call; a call that uses it keeps it alive
+  std::array<std::shared_ptr<const ThreadPool>, 2> pools;  // [1] has torch's number; a call keeps its pool alive
 };
 Threads* threads = new Threads;
 
@@ -50,9 +50,10 @@ void Unlocked::heed_signals() {
 
 Work::Work(std::int64_t bytes, std::int64_t large_from, Kind kind) : large_(bytes >= large_from) {
   if (!large_) return;
-  const unsigned count = kind == Kind::torch && threads->wanted == 0 ? wanted_of_torch() : wanted();
+  const bool asks_torch = kind == Kind::torch && threads->wanted == 0;
+  const unsigned count = asks_torch ? wanted_of_torch() : wanted();
   if (count == 1) return;
-  std::shared_ptr<const ThreadPool>& pool = threads->pool;
+  std::shared_ptr<const ThreadPool>& pool = threads->pools[asks_torch ? 1 : 0];
   if (!pool || pool->concurrency() != count) pool = std::make_shared<const ThreadPool>(count);
   pool_ = pool;
 }
@@ -63,7 +64,7 @@ Ref set_num_threads(PyObject* count) {
     fail(Code::VALUE, "set_num_threads", "the number of threads must be from 0 (all cores) to 1024 but got ", value);
   }
   threads->wanted = static_cast<unsigned>(value);
-  threads->pool.reset();
+  threads->pools = {};
   return none();
 }
 

@@ -22,7 +22,7 @@ _SCHEMAS = (
     "rotate_qk(Tensor q, Tensor k, Tensor cos, Tensor sin, str pairing, str layout, int first=0, "
     "bool backward=False) -> (Tensor, Tensor)",
 )
-_NAMES = "rotate", "rotate_qk"  # the op of one tensor, and of two
+_NAMES = "rotate", "rotate_qk"  # the first takes one tensor, the second two
 _library = torch.library.Library("rotary", "FRAGMENT")
 _IS_OURS = not hasattr(torch.ops.rotary, "rotate")  # else librotary_torch.so has defined rotate and rotate_qk
 for _schema in _SCHEMAS if _IS_OURS else ():
