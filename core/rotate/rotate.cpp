@@ -146,8 +146,8 @@ struct Walk {
 struct TwoWorks {
   const Jobs* jobs;
   cpu::RotateKernel kernel;
-  Index q_group, k_group;  // rows that share a row of the table
-  Index chunk;             // groups
+  Index q_group{}, k_group{};  // rows that share a row of the table
+  Index chunk{};               // groups
 };
 
 // q's rows of a few rows of the table, then k's, and so on.
@@ -176,7 +176,7 @@ void run_jobs(Jobs& jobs, const RotateOptions& options) {
   if (k_rows == 0) return run_job(q, nullptr, options);
   if (q_rows == 0) return run_job(k, nullptr, options);
   q.call_bytes = k.call_bytes = q.bytes_read() + k.bytes_read();
-  TwoWorks work{&jobs, cpu::chosen().rotate, 0, 0, 0};
+  TwoWorks work{&jobs, cpu::chosen().rotate};
   const Index row_bytes = q.pairs * Index{2 * sizeof(float)};
   // Not for few tokens: their rows of the table stay in the cache anyway, and threads share heads. Nor for
   // [B, H, S, D], where every head walks the table.

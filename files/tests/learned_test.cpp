@@ -79,6 +79,33 @@ TEST_F(LearnedFiles, ACheckpointGivesItsMultiplier) {
   for (std::size_t i = 0; i < 16; ++i) EXPECT_NEAR(x[i], wanted[i], 5e-7F) << i;
 }
 
+// pos_frequencies of Mochi is [axes, heads, pairs], freqs_cis_golden of Falcon [heads, half of the pairs, (height,
+// width)]; a rope's inv_freq is [heads, axes, pairs].
+TEST_F(LearnedFiles, DirectionsAreThoseOfTheCheckpointByHeadAxisAndPair) {
+  std::vector<float> directions;
+  for (int i = 0; i < 3 * 2 * 4; ++i) directions.push_back(static_cast<float>(i));
+  Model mochi = parse_config(R"({"_class_name": "MochiTransformer3DModel", "num_attention_heads": 2,
+                                 "attention_head_dim": 8})");
+  apply_weights(mochi, write("m.safetensors",
+                             {make_tensor<float>("pos_frequencies", ElementType::f32, {3, 2, 4}, directions)}));
+  EXPECT_EQ(only(mochi).rope.inv_freq, (std::vector<double>{0, 1, 2, 3, 8,  9,  10, 11, 16, 17, 18, 19,  //
+                                                            4, 5, 6, 7, 12, 13, 14, 15, 20, 21, 22, 23}));
+  EXPECT_FALSE(awaits_weights(mochi, ""));
+
+  directions.resize(2 * 2 * 2);
+  Model falcon = parse_config(R"({"model_type": "falcon_ocr", "dim": 16, "n_layers": 1, "n_heads": 2, "n_kv_heads": 1,
+                                  "head_dim": 8, "rope_theta": 100.0})");
+  apply_weights(falcon, write("f.safetensors",
+                              {make_tensor<float>("freqs_cis_golden", ElementType::f32, {2, 2, 2}, directions)}));
+  const double slow = only(falcon).rope.inv_freq.at(1);
+  EXPECT_NEAR(slow, 0.1, 1e-7);  // 100^(-1/2)
+  EXPECT_EQ(only(falcon).rope.inv_freq, (std::vector<double>{1, slow, 0, 0, 0, 0, 0, 2, 0, 0, 1, 3,  //
+                                                             1, slow, 0, 0, 0, 0, 4, 6, 0, 0, 5, 7}));
+  EXPECT_EQ(only(falcon).rope.summed_axes, 3);
+  EXPECT_EQ(only(falcon).rope.head_rows, 2);
+  EXPECT_FALSE(awaits_weights(falcon, ""));
+}
+
 TEST_F(LearnedFiles, ThePairingOfConvertedRowsIsTakenAndNotedWhereItDiffers) {
   const std::vector<Tensor> weights = {floats("lm_head.weight", {1})};
   for (const Pairing pairing : {Pairing::half, Pairing::interleaved}) {
