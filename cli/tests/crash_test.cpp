@@ -74,9 +74,23 @@ class Crash : public Cli {
 
   // Runs the program in the folder, and the call of this number meets the fault.
   Traced trace(const Strings& words, Fault fault = none, std::size_t number = 0) const;
-  // Runs it with every fault at every call from the first that names `begin` on. These outputs stand there already,
-  // with other contents.
+  // Runs it without a fault, and then with every fault at every call from the first that names `begin` on:
+  // judge(run, fault, name of the call, whole) follows each run.
+  struct Whole {
+    Files before;
+    Traced run;
+    Files after;
+  };
+  template <class Judge>
+  void run_all(const Strings& words, const std::string& begin, const Judge& judge);
+  // The same, where each output is the old file or the new one. These outputs stand there already, with other contents.
   void expect_old_or_new(const Strings& words, const std::string& begin, const Strings& outputs);
+  Files files() const {
+    Files found;
+    for (const auto& entry : fs::recursive_directory_iterator(home_->path()))
+      if (entry.is_regular_file()) found[fs::relative(entry.path(), home_->path())] = read_text(entry.path());
+    return found;
+  }
 
   void write(const std::string& name, const std::string& text) const {
     fs::create_directories((*home_ / name).parent_path());
@@ -92,13 +106,9 @@ class Crash : public Cli {
                                   R"("max_position_embeddings": 64})");
   }
 
+  const char* program_ = ROTARY_PROGRAM;
+
  private:
-  Files files() const {
-    Files found;
-    for (const auto& entry : fs::recursive_directory_iterator(home_->path()))
-      if (entry.is_regular_file()) found[fs::relative(entry.path(), home_->path())] = read_text(entry.path());
-    return found;
-  }
   void put_back(const Files& before) const {
     for (const auto& entry : fs::directory_iterator(home_->path())) fs::remove_all(entry);
     for (const auto& [name, text] : before) write(name, text);
@@ -136,7 +146,7 @@ Traced Crash::trace(const Strings& words, Fault fault, std::size_t number) const
     dup2(open(path("err").c_str(), modes, 0600), 2);
     setenv("ASAN_OPTIONS", "detect_leaks=0", 1);  // which needs ptrace itself
     if (chdir(home_->path().c_str()) != 0 || ptrace(PTRACE_TRACEME, 0, nullptr, nullptr) != 0) _exit(no_ptrace);
-    execv(ROTARY_PROGRAM, arguments.data());
+    execv(program_, arguments.data());
     _exit(1);
   }
   Traced result;
@@ -204,36 +214,42 @@ void Crash::judge(const Traced& run, Fault fault, const Files& before, const Fil
   for (const auto& [name, text] : before) EXPECT_TRUE(now.contains(name)) << name;
 }
 
-void Crash::expect_old_or_new(const Strings& words, const std::string& begin, const Strings& outputs) {
+template <class Judge>
+void Crash::run_all(const Strings& words, const std::string& begin, const Judge& judge) {
   begin_ = begin;
-  for (const std::string& output : outputs) write(output, "old");
-  const Files before = files();
-  const Traced whole = trace(words);
-  if (whole.status == no_ptrace << 8) GTEST_SKIP() << "no process may be traced here";
-  ASSERT_EQ(whole.status, 0) << whole.err;
-  const Files after = files();
-  ASSERT_TRUE(before != after);
+  Whole whole{files(), trace(words), {}};
+  const std::vector<const SystemCall*>& calls = whole.run.seen;
+  if (whole.run.status == no_ptrace << 8) GTEST_SKIP() << "no process may be traced here";
+  ASSERT_EQ(whole.run.status, 0) << whole.run.err;
+  whole.after = files();
+  ASSERT_TRUE(whole.before != whole.after);
   std::size_t runs = 0;
-  for (std::size_t number = 0; number < whole.seen.size(); ++number) {
+  for (std::size_t number = 0; number < calls.size(); ++number) {
     for (const Fault fault : {eio, enospc, eintr, cut, ended, killed}) {
-      if ((whole.seen[number]->faults & fault) == 0) continue;
-      put_back(before);
+      if ((calls[number]->faults & fault) == 0) continue;
+      put_back(whole.before);
       const Traced run = trace(words, fault, number);
       SCOPED_TRACE(words.front() + ": fault " + std::to_string(fault) + " at call " + std::to_string(number) + ", " +
-                   whole.seen[number]->name + ": " + run.err);
-      judge(run, fault, before, after, outputs.size() < 2);
-      EXPECT_TRUE(fault == killed || run.status != 0 || run.out == whole.out);
-      const std::string name = whole.seen[number]->name;
-      EXPECT_FALSE(fault <= enospc && (name == "write" || name == "rename") && run.status == 0);
-      if (fault == killed && without_left(files()) == before) {
-        EXPECT_EQ(trace(words).status, 0) << "what is left harms no later run";
-        EXPECT_TRUE(without_left(files()) == after);
-      }
+                   calls[number]->name + ": " + run.err);
+      judge(run, fault, calls[number]->name, whole);
       ++runs;
     }
   }
-  put_back(before);
-  std::printf("%s: %zu calls, %zu runs\n", words.front().c_str(), whole.seen.size(), runs);
+  put_back(whole.before);
+  std::printf("%s: %zu calls, %zu runs\n", words.front().c_str(), calls.size(), runs);
+}
+
+void Crash::expect_old_or_new(const Strings& words, const std::string& begin, const Strings& outputs) {
+  for (const std::string& output : outputs) write(output, "old");
+  run_all(words, begin, [&](const Traced& run, Fault fault, const std::string& call, const Whole& whole) {
+    judge(run, fault, whole.before, whole.after, outputs.size() < 2);
+    EXPECT_TRUE(fault == killed || run.status != 0 || run.out == whole.run.out);
+    EXPECT_FALSE(fault <= enospc && (call == "write" || call == "rename") && run.status == 0);
+    if (fault == killed && without_left(files()) == whole.before) {
+      EXPECT_EQ(trace(words).status, 0) << "what is left harms no later run";
+      EXPECT_TRUE(without_left(files()) == whole.after);
+    }
+  });
 }
 
 TEST_F(Crash, AFileIsTheOldOneOrTheNewOne) {
@@ -273,6 +289,25 @@ TEST_F(Crash, AFolderAppearsWholeOrNotAtAll) {
   write("in/more/code.py", "x = 1");
   expect_old_or_new({"convert", "in", "--to", "interleaved", "--output", "out", "--verify"}, "in", {});
   expect_old_or_new({"extend", "in", "--length", "128", "--scaling", "yarn", "--output", "out"}, "out", {});
+}
+
+// torch/tests runs it. A run that failed goes on from its checkpoint, or is begun anew where there is none.
+TEST_F(Crash, ATrainingGoesOnFromAnyFault) {
+  program_ = std::getenv("ROTARY_TORCH_PROGRAM");
+  if (program_ == nullptr) GTEST_SKIP() << "ROTARY_TORCH_PROGRAM names no rotary-torch";
+  write("text", std::string(3000, 'a') + std::string(3000, 'b'));
+  const Strings train = {"train", "--preset", "smoke", "--text", "text", "--steps", "1", "--threads", "1", "--output",
+                         "run"};
+  run_all(train, "run/.rotary-", [&](const Traced& run, Fault fault, const std::string&, const Whole& whole) {
+    const Files now = without_left(files());
+    EXPECT_TRUE(fault == killed || now == files()) << "a temporary is left";
+    EXPECT_TRUE(run.status != 0 || now == whole.after);
+    if (now == whole.after) return;
+    Strings again = train;
+    if (now.contains("run/checkpoint.safetensors")) again.push_back("--resume");
+    EXPECT_EQ(trace(again).status, 0);
+    EXPECT_TRUE(without_left(files()) == whole.after);
+  });
 }
 
 }  // namespace

@@ -158,9 +158,7 @@ template <class X>
   if (q.dtype != k.dtype || !is_built(q.dtype)) return false;
   const std::uintptr_t gap = address_of(k.data) - address_of(q.data);
   const auto each = static_cast<std::uintptr_t>(bytes_of(q.dtype));
-  const std::int64_t stride = a.heads != 1   ? a.head_stride
-                              : b.heads != 1 ? b.head_stride
-                                             : static_cast<std::int64_t>(gap / each);
+  const std::int64_t stride = a.heads != 1 ? a.head_stride : static_cast<std::int64_t>(gap / each);
   if (gap != static_cast<std::uintptr_t>(a.heads) * static_cast<std::uintptr_t>(stride) * each) return false;
   if (a.heads <= 0 || b.heads <= 0 || (b.heads != 1 && b.head_stride != stride)) return false;
   if (a.batch != b.batch || a.tokens != b.tokens || a.head_dim != b.head_dim) return false;

@@ -345,6 +345,8 @@ TEST_P(Calls, RowsByNumberAreThoseOfATable) {
     expect_refused(write(3), ROTARY_SHAPE, "at least the 4 pairs");
     expect_refused(rotary_rows_write(h.frequencies, &all, nullptr, cache.data(), given.dtype, 11, ROTARY_EXACT),
                    ROTARY_SHAPE, "cos must point to its elements but got null");
+    expect_refused(rotary_rows_write(h.frequencies, &all, cache.data(), nullptr, given.dtype, 11, ROTARY_EXACT),
+                   ROTARY_SHAPE, "sin must point to its elements but got null");
     for (const auto& [numbers, batch] : {std::pair(each, 2), std::pair(shared, 1)}) {
       const Table wanted(f, Positions(numbers, 1, batch), {Angles::exact, static_cast<Rounding>(type)});
       const Bytes wanted_q = rotated(q, q_layout, wanted), wanted_k = rotated(k, k_layout, wanted);

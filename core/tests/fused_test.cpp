@@ -6,6 +6,7 @@
 #include <numeric>
 #include <vector>
 
+#include "core/tests/support/checks.h"
 #include "core/tests/support/guarded.h"
 #include "core/tests/support/qk_memory.h"
 #include "core/tests/support/splits.h"
@@ -164,12 +165,21 @@ void expect_as_apart(const Layout& q, const Layout& k, std::int64_t k_begin, std
   EXPECT_EQ(together, apart);
 }
 
-// Keys that begin where another head of q would, but whose heads lie further apart.
+// Keys that begin where another head of q would, but differ from q in one size or stride.
 TEST(FusedParts, KeysBehindQRotateWhereTheyAre) {
-  const Layout q{.tokens = 2, .heads = 2, .head_dim = 8, .token_stride = 64, .head_stride = 8};
-  Layout k = q;
-  k.head_stride = 16;
-  expect_as_apart(q, k, 16, 128);
+  const Layout q{2, 2, 2, 16, 512, 128, 16};
+  const auto with = [&](auto field, int value) {
+    Layout k = q;
+    k.*field = value;
+    return k;
+  };
+  expect_as_apart(q, with(&Layout::head_stride, 24), 32, 2048);
+  expect_as_apart(q, with(&Layout::token_stride, 256), 32, 2048);
+  expect_as_apart(q, with(&Layout::batch_stride, 1024), 32, 2048);
+  expect_as_apart(q, with(&Layout::head_dim, 8), 32, 2048);
+  expect_error_with("SHAPE", "q and k must have one batch but got 2 and 1",
+                    [&] { expect_as_apart(q, with(&Layout::batch, 1), 32, 2048); });
+  expect_error_with("SHAPE", "tokens", [&] { expect_as_apart(q, with(&Layout::tokens, 1), 32, 2048); });
 }
 
 // q and k of unlike heads outside the tokens, and batches inside, which share the table's rows.

@@ -184,6 +184,9 @@ TEST(Table, RefusesWhatItCannotBeMadeOf) {
   }
   const Positions endless = positions(0, std::numeric_limits<std::int64_t>::max() / 2);
   expect_error_with("SHAPE", "memory", [&] { Table(frequencies_of(4), endless); });
+  float row[4];
+  const auto write = [&](DType dtype) { write_rows(frequencies_of(4), positions(0, 1), row, row, dtype, 4); };
+  expect_error_with("DTYPE", "[write_rows]", [&] { write(static_cast<DType>(9)); });
 }
 
 TEST(Table, RefusesAFloat32AngleThatOverflows) {
