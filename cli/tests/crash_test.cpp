@@ -291,13 +291,14 @@ TEST_F(Crash, AFolderAppearsWholeOrNotAtAll) {
   expect_old_or_new({"extend", "in", "--length", "128", "--scaling", "yarn", "--output", "out"}, "out", {});
 }
 
-// torch/tests runs it. A run that failed goes on from its checkpoint, or is begun anew where there is none.
+// A training that failed goes on from its checkpoint, or is begun anew where there is none. Its 1500 runs take half an
+// hour, so no stage has it: ROTARY_TORCH_PROGRAM=.../rotary-torch tests/cli_test --gtest_filter='Crash.ATraining*'
 TEST_F(Crash, ATrainingGoesOnFromAnyFault) {
   program_ = std::getenv("ROTARY_TORCH_PROGRAM");
   if (program_ == nullptr) GTEST_SKIP() << "ROTARY_TORCH_PROGRAM names no rotary-torch";
   write("text", std::string(3000, 'a') + std::string(3000, 'b'));
-  const Strings train = {"train", "--preset", "smoke", "--text", "text", "--steps", "1", "--threads", "1", "--output",
-                         "run"};
+  const Strings train = {"train", "--preset",  "smoke", "--text",   "text", "--steps",
+                         "1",     "--threads", "1",     "--output", "run"};
   run_all(train, "run/.rotary-", [&](const Traced& run, Fault fault, const std::string&, const Whole& whole) {
     const Files now = without_left(files());
     EXPECT_TRUE(fault == killed || now == files()) << "a temporary is left";
