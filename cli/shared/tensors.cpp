@@ -14,8 +14,6 @@
 
 namespace rotary::cli {
 
-bool is_npy(const std::filesystem::path& path) { return files::format_to_write(path) == files::Format::npy; }
-
 files::Format output_format(std::string_view operation, const std::filesystem::path& path) {
   if (path == "/dev/stdout" || path == "/proc/self/fd/1") {
     fail(Code::FORMAT, operation,
