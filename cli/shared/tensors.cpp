@@ -1,7 +1,5 @@
 #include "tensors.h"
 
-#include <limits>
-
 #include "description.h"
 #include "system.h"
 #include "tensors/formats.h"
