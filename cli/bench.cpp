@@ -1,6 +1,5 @@
 // rotary bench: verifies each cell of a fixed grid, then times it beside the plain loop and a copy of the same bytes.
 #include <iostream>
-#include <memory>
 #include <string>
 #include <utility>
 #include <vector>

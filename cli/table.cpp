@@ -2,7 +2,6 @@
 #include <algorithm>
 #include <array>
 #include <functional>
-#include <iostream>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -156,7 +155,7 @@ void run(TableFileOptions options) {
   Model model = read_model(source, source.head_dim.value_or(0));
   const tools::Subject subject = subject_in(model, source);
   const PositionSet& positions = *subject.positions;
-  const bool npy = !is_dash(options.output) && is_npy(options.output);
+  const bool npy = !is_dash(options.output) && output_format("table", options.output) == files::Format::npy;
   std::vector<std::int64_t> leading = {positions.tokens};
   if (positions.batched) leading.insert(leading.begin(), positions.batch);
   RopeInUse use;

@@ -1,6 +1,5 @@
 // One rope as rotary inspect shows it.
 #include <algorithm>
-#include <cmath>
 #include <span>
 #include <type_traits>
 #include <utility>

@@ -45,7 +45,7 @@ std::string known_word(const OptionDescription& option, std::string word) {
     throw UsageError(option.name() + " " + word + " " + why->second);
   if (!option.has_fixed_words() || std::ranges::find(option.words, word) != option.words.end()) return word;
   const std::string near(files::nearest(word, known));
-  throw UsageError(option.name() + " must be " + one_of_words(option.words) + " but got '" + given + "'" +
+  throw UsageError(option.name() + " must be " + files::listed(option.words, " or ") + " but got '" + given + "'" +
                    (near.empty() ? "" : ": did you mean " + near + "?"));
 }
 

@@ -49,7 +49,8 @@ std::string whole_help(const OptionDescription& option) {
   Words facts, aliases;
   const auto says = [&](const std::string& word) { return option.help.find(word) != std::string::npos; };
   if (option.required) facts.emplace_back("required");
-  if (option.has_fixed_words() && !std::ranges::all_of(option.words, says)) facts.push_back(one_of_words(option.words));
+  if (option.has_fixed_words() && !std::ranges::all_of(option.words, says))
+    facts.push_back(files::listed(option.words, " or "));
   if (!option.standard.empty() && !says("default")) facts.push_back("default " + option.standard);
   for (const std::string& word : option.words)
     if (option.aliases.contains(word)) aliases.push_back(joined(option.aliases.at(word)) + " for " + word);

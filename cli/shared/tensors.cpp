@@ -1,7 +1,5 @@
 #include "tensors.h"
 
-#include <limits>
-
 #include "description.h"
 #include "system.h"
 #include "tensors/formats.h"
@@ -13,8 +11,6 @@
 #include "values/fail.h"
 
 namespace rotary::cli {
-
-bool is_npy(const std::filesystem::path& path) { return files::format_to_write(path) == files::Format::npy; }
 
 files::Format output_format(std::string_view operation, const std::filesystem::path& path) {
   if (path == "/dev/stdout" || path == "/proc/self/fd/1") {

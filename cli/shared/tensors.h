@@ -22,9 +22,6 @@ using files::label;
 using files::layout_of;
 using files::layout_words;
 
-// True for .npy, false for .safetensors. Throws FORMAT for any other extension.
-bool is_npy(const std::filesystem::path&);
-
 // The format of an output by the ending of its name. Throws FORMAT, with a sentence of its own for /dev/stdout.
 files::Format output_format(std::string_view operation, const std::filesystem::path&);
 

@@ -4,20 +4,6 @@
 
 namespace rotary::cli {
 
-std::string ranges(const std::vector<int>& rising) {
-  if (rising.empty()) return "none";
-  std::string text;
-  for (std::size_t i = 0; i < rising.size();) {
-    std::size_t last = i;
-    while (last + 1 < rising.size() && rising[last + 1] == rising[last] + 1) ++last;
-    if (!text.empty()) text += ", ";
-    text += std::to_string(rising[i]);
-    if (last > i) text.append("-").append(std::to_string(rising[last]));
-    i = last + 1;
-  }
-  return text;
-}
-
 std::size_t columns(std::string_view utf8) {
   return static_cast<std::size_t>(
       std::ranges::count_if(utf8, [](char byte) { return (static_cast<unsigned char>(byte) & 0xC0) != 0x80; }));
@@ -41,11 +27,6 @@ std::string joined(const std::vector<std::string>& words, std::string_view betwe
   std::string text;
   for (const std::string& word : words) text.append(&word == words.data() ? "" : between).append(word);
   return text;
-}
-
-std::string one_of_words(const std::vector<std::string>& words) {
-  if (words.size() < 2) return joined(words);
-  return joined({words.begin(), words.end() - 1}) + " or " + words.back();
 }
 
 std::string in_shell_quotes(std::string_view word) {

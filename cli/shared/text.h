@@ -16,14 +16,12 @@
 
 namespace rotary::cli {
 
-std::string ranges(const std::vector<int>& rising);                     // "0-3, 5"; "none" when empty
 std::size_t columns(std::string_view utf8);                             // characters, each of one column of a terminal
 std::string pad(std::string_view text, std::size_t width);              // text, then spaces
 std::string lead(std::string_view text, std::size_t width);             // spaces, then text
 std::string counted(std::size_t count, const char* noun);               // "1 pair", "64 pairs"
 const char* direction(const Rope&) noexcept;                            // "counterclockwise", "clockwise"
 std::string joined(const std::vector<std::string>& words, std::string_view between = ", ");
-std::string one_of_words(const std::vector<std::string>& words);  // "half, interleaved or interleaved_to_half"
 
 std::string in_shell_quotes(std::string_view word);  // 'it'\''s', one word of a shell's command line
 
@@ -56,5 +54,6 @@ using files::finite_or_null;
 using files::json_text;
 using files::lower;
 using files::printable;
+using files::ranges;
 
 }  // namespace rotary::cli

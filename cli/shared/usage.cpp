@@ -60,7 +60,8 @@ std::string no_option(const CommandDescription& command, const std::string& word
   if (!command.place().empty() && bare(command.place()) == bare(name))
     return sentence + ": " + command.place() + " is given without a name";
   const Words meant = meant_options(command, bare(name));
-  return meant.empty() || meant.size() > 3 ? sentence : sentence + ": did you mean " + one_of_words(meant) + "?";
+  return meant.empty() || meant.size() > 3 ? sentence
+                                           : sentence + ": did you mean " + files::listed(meant, " or ") + "?";
 }
 
 }  // namespace
@@ -76,7 +77,7 @@ void check_rules(const CommandDescription& command, const Given& given) {
     if (!excluded.empty())
       throw UsageError(subjects.front() + " and " + excluded.front() + " do not go together" + why);
     if (rule.needs.empty() || !given_terms(command, given, rule.needs).empty()) continue;
-    const std::string needed = one_of_words(rule.needs);
+    const std::string needed = files::listed(rule.needs, " or ");
     throw UsageError((subjects.empty() ? needed + " is required" : subjects.front() + " needs " + needed) + why);
   }
 }

@@ -2,7 +2,6 @@
 // ```console, except those that leave lines out ("   ...").
 #include <algorithm>
 #include <cstdlib>
-#include <sstream>
 
 #include "shell.h"
 

@@ -3,11 +3,8 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
-#include <cstring>
-#include <limits>
 #include <random>
 #include <span>
-#include <string>
 
 #include "core/tests/support/tables.h"
 #include "rotary/rotary.h"

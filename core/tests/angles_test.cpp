@@ -3,9 +3,7 @@
 
 #include <cfenv>
 #include <cstdlib>
-#include <limits>
 #include <random>
-#include <string>
 
 #include "core/tests/support/angle_judge.h"
 #include "core/tests/support/tables.h"

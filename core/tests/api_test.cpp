@@ -5,7 +5,6 @@
 #include <cmath>
 #include <numeric>
 #include <span>
-#include <string>
 #include <type_traits>
 #include <utility>
 

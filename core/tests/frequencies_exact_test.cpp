@@ -5,9 +5,6 @@
 #include <cmath>
 #include <cstdint>
 #include <random>
-#include <string>
-#include <variant>
-#include <vector>
 
 #include "core/tests/support/mpfr_real.h"
 #include "rotary/rotary.h"

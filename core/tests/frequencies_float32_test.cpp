@@ -3,7 +3,6 @@
 #include <gtest/gtest.h>
 
 #include <fstream>
-#include <string>
 #include <vector>
 
 #include "core/tests/support/scalings.h"

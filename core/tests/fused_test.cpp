@@ -2,7 +2,6 @@
 // the direction.
 #include <gtest/gtest.h>
 
-#include <functional>
 #include <numeric>
 #include <vector>
 

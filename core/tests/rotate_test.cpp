@@ -6,7 +6,6 @@
 #include <bit>
 #include <cfenv>
 #include <cstdlib>
-#include <memory>
 
 #include "core/tests/support/splits.h"
 #include "core/tests/support/walking.h"

@@ -2,8 +2,6 @@
 // bytes. And what it refuses.
 #include <gtest/gtest.h>
 
-#include <numeric>
-
 #include "core/tests/support/caches.h"
 #include "core/tests/support/checks.h"
 #include "core/tests/support/guarded.h"

@@ -142,6 +142,19 @@ TEST_F(ModelsFile, a_half_good_sheet_is_refused_whole) {
       {"/models/llama", "[]", "models.llama must be an object but got []"},
       {"/models/llama/pairing", "\"halves\"",
        "models.llama.pairing must be one of \"unset half interleaved interleaved_to_half\" but got \"halves\""},
+      {"/models/llama/head_count", "3", "models.llama must have known fields only but got \"head_count\""},
+      {"/models/llama/shape", "3", "models.llama.shape must be an object but got 3"},
+      {"/models/llama/base_key", "3",
+       "models.llama.base_key must be a string of at most 1000 characters of ASCII on one line but got 3"},
+      {"/models/llama/reads_partial", "1", "models.llama.reads_partial must be a boolean but got 1"},
+      {"/models/llama/old", "\"new\"",
+       "models.llama.old must be one of \"one_for_all all_to_all scaling_to_full scaling_to_both scaling_to_compress\" "
+       "but got \"new\""},
+      {"/models/llama/pattern", "{\"types\": [\"full\", \"none of them\"]}",
+       "models.llama.pattern.types must be one of \"none sliding full linear hybrid indexed mlp\" but got "
+       "\"none of them\""},
+      {"/models/llama/sections", "[1, 2, 3, 4, 5]",
+       "models.llama.sections must be a list of up to four counts but got [1,2,3,4,5]"},
       {"/models/llama/shape/head_count", "3", "models.llama.shape must have known fields only but got \"head_count\""},
       {"/models/llama/shape/heads", "-1", "models.llama.shape.heads must be a count up to 1048576 but got -1"},
       {"/models/llama/shape/heads", "\"32\"", "models.llama.shape.heads must be a count up to 1048576 but got \"32\""},
@@ -161,6 +174,7 @@ TEST_F(ModelsFile, a_half_good_sheet_is_refused_whole) {
       {"/models/llama/shape/head_dim", "33",
        "models.llama.shape must be at most 10000 layers and 65536 heads with an even head_dim up to 16384 but got "
        "{\"head_dim\":33,\"heads\":32,\"hidden\":4096,\"layers\":32}"},
+      {"/models/llama/base", "\"x\"", "models.llama.base must be a number above 0, up to 1e15 but got \"x\""},
       {"/models/llama/base", "0", "models.llama.base must be a number above 0, up to 1e15 but got 0"},
       {"/models/llama/base", "1e300", "models.llama.base must be a number above 0, up to 1e15 but got 1e+300"},
       {"/models/llama/base", "0.5",

@@ -1,17 +1,15 @@
-// files/models/models.json: every row can be read, every name refers to a row, and an error names what is wrong.
+// files/models/models.json: every row can be read, and every name refers to a row.
 #include "models/table.h"
 
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <fstream>
-#include <set>
 #include <sstream>
 #include <string>
 #include <utility>
 #include <vector>
 
-#include "core/tests/support/outcome.h"
 #include "models/diffusers.h"
 #include "models/families.h"
 #include "text/json.h"
@@ -34,23 +32,7 @@ Names names_of(const Json& object) {
   return names;
 }
 
-// Reads all models and sub-configs of a table; returns the sentence of the error, or "".
-std::string error_of(const std::string& text) {
-  return tests::outcome_of([&] {
-           const ModelTable table(text);
-           for (const std::string_view type : table.names("models")) table.find<Family>("models", type);
-           for (const std::string_view type : table.names("children"))
-             table.find<std::vector<Child>>("children", type);
-         })
-      .sentence;
-}
-
-std::string error_of_row(const std::string& row) {
-  return error_of("{\n\"models\": {\n  \"a\": " + row + "\n},\n\"children\": {\n}\n}\n");
-}
-
 TEST(ModelTable, every_row_of_the_file_reads) {
-  EXPECT_EQ(error_of(file_text()), "");
   const std::string text = file_text();
   const Json json = parse_json(text);  // no key twice
   const ModelTable table(text);
@@ -125,36 +107,6 @@ TEST(ModelTable, a_value_is_what_its_row_says) {
   ASSERT_EQ(children.size(), 2u);
   EXPECT_EQ(children[0].type, "a");
   EXPECT_EQ(children[1].base, 2);
-}
-
-TEST(ModelTable, what_is_wrong_is_refused_by_name) {
-  const struct {
-    std::string row, error;
-  } wrong[] = {
-      {R"({"head_count": 3})", R"(a must have known fields only but got "head_count")"},
-      {R"({"shape": {"head_count": 3}})", "a.shape must have known fields only but got \"head_count\""},
-      {R"({"shape": 3})", "a.shape must be an object but got 3"},
-      {R"({"shape": {"heads": "3"}})", "a.shape.heads must be a count up to 1048576 but got \"3\""},
-      {R"({"shape": {"heads": 3.5}})", "a.shape.heads must be a count up to 1048576 but got 3.5"},
-      {R"({"base": "x"})", "a.base must be a number above 0, up to 1e15 but got \"x\""},
-      {R"({"base_key": 3})", "a.base_key must be a string of at most 1000 characters of ASCII on one line but got 3"},
-      {R"({"reads_partial": 1})", "a.reads_partial must be a boolean but got 1"},
-      {R"({"old": "new"})",
-       "a.old must be one of \"one_for_all all_to_all scaling_to_full scaling_to_both scaling_to_compress\" but got "
-       "\"new\""},
-      {R"({"quirk": "odd"})", "a.quirk must be the name of a quirk but got \"odd\""},
-      {R"({"tower": "high"})", "a.tower must be the name of a tower but got \"high\""},
-      {R"({"pattern": {"types": ["full", "none of them"]}})",
-       "a.pattern.types must be one of \"none sliding full linear hybrid indexed mlp\" but got \"none of them\""},
-      {R"({"sections": [1, 2, 3, 4, 5]})", "a.sections must be a list of up to four counts but got [1,2,3,4,5]"},
-  };
-  for (const auto& [row, error] : wrong) {
-    EXPECT_EQ(error_of_row(row), "[models] models." + error) << row;
-  }
-  const std::string file = "[models] ";
-  EXPECT_EQ(error_of("{\n\"models\": {\n},\n\"children\": {\n  \"p\": {\"text_config\": {\"base\": 3}}\n}\n}"),
-            file + "children.p.text_config must be of a type but got {\"base\":3}");
-  EXPECT_EQ(error_of(""), file + "the file must be an object");
 }
 
 }  // namespace

@@ -293,12 +293,6 @@ bool is_listed(std::string_view word, std::string_view list) {
   return false;
 }
 
-std::string listed(const std::vector<std::string_view>& words) {
-  std::string text;
-  for (const std::string_view word : words) text += (text.empty() ? "" : ", ") + std::string(word);
-  return text;
-}
-
 std::string lower(std::string_view text) {
   std::string result(text);
   for (char& c : result) {

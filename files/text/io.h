@@ -69,10 +69,31 @@ struct Character {
 };
 Character first_character(std::string_view text) noexcept;
 
+// "q, k and v", where last is " and ".
+template <class Word>
+std::string listed(const std::vector<Word>& words, std::string_view last = ", ") {
+  std::string text;
+  for (std::size_t i = 0; i < words.size(); ++i)
+    text.append(i == 0 ? "" : i + 1 == words.size() ? last : ", ").append(words[i]);
+  return text;
+}
+// "0-15, 17" of rising numbers.
+template <class Integer>
+std::string ranges(const std::vector<Integer>& rising) {
+  std::string text;
+  for (std::size_t i = 0; i < rising.size();) {
+    std::size_t last = i;
+    while (last + 1 < rising.size() && rising[last + 1] == rising[last] + 1) ++last;
+    text.append(text.empty() ? "" : ", ").append(std::to_string(rising[i]));
+    if (last > i) text.append("-").append(std::to_string(rising[last]));
+    i = last + 1;
+  }
+  return text;
+}
+
 // Splits a list into its words.
 std::vector<std::string_view> words(std::string_view list, char separator = ' ');
 bool is_listed(std::string_view word, std::string_view list);    // whether the word is in a list separated by blanks
-std::string listed(const std::vector<std::string_view>& words);  // separated by commas
 std::string lower(std::string_view text);                        // A to Z only
 // text on one line, with control characters as \xNN, so that a name from a file cannot add lines to the output.
 std::string printable(std::string_view text);

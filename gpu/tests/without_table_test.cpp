@@ -1,6 +1,4 @@
 // The rotation without a table against the rows of rotary/device.cuh, whose bounds device_test.cpp proves.
-#include <cmath>
-#include <limits>
 
 #include "frequencies.h"
 #include "rotary/device.cuh"

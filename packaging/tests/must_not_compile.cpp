@@ -33,26 +33,11 @@ struct Given {
 #endif
 }
 
-[[maybe_unused]] void backward_has_no_twin(const Given& g) {
+[[maybe_unused]] void a_direction_is_no_flag(const Given& g) {
 #ifdef SOUND
   rotate(g.q, g.table, {.direction = Direction::backward});
-  rotate_qk(g.q, g.k, g.table, {.direction = Direction::backward});
-  reference::rotate(g.q, g.q_out, g.table, Direction::backward);
 #else
-  rotate_backward(g.q, g.table);                        // must not compile
-  rotate_qk_backward(g.q, g.k, g.table);                // must not compile
-  reference::rotate_backward(g.q, g.q_out, g.table);    // must not compile
   rotate(g.q, g.table, true);                           // must not compile
-#endif
-}
-
-[[maybe_unused]] void the_pairing_is_told_once(const Given& g, Table& table) {
-#ifdef SOUND
-  const Table made(g.frequencies, g.positions);
-  table.assign(g.frequencies, g.positions);
-#else
-  const Table made(g.frequencies, Pairing::half, g.positions);   // must not compile
-  table.assign(g.frequencies, Pairing::half, g.positions);       // must not compile
 #endif
 }
 
@@ -185,14 +170,10 @@ struct OnDevice {
 
 [[maybe_unused]] void on_a_device_as_on_the_cpu(const Given& g, OnDevice& d) {
 #ifdef SOUND
-  gpu::rotate(g.q, d.table, Direction::backward);
   gpu::rotate_qk({g.q, g.q_out}, {g.k, g.k_out}, d.table);
-  const gpu::Frequencies frequencies(g.frequencies);
   const gpu::Table table(d.frequencies, d.positions, {Angles::exact, Rounding::bf16});
 #else
-  gpu::rotate_backward(g.q, d.table);                                               // must not compile
   gpu::rotate_qk(g.q, g.q_out, g.k, g.k_out, d.table);                              // must not compile
-  const gpu::Frequencies frequencies(g.frequencies, Pairing::half);                 // must not compile
   const gpu::Table table(d.frequencies, d.positions, {Angles::exact, DType::bf16}); // must not compile
   d.positions.tokens = 7;                                                           // must not compile
   d.frequencies.arrays();                                                           // must not compile

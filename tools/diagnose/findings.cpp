@@ -320,7 +320,7 @@ std::string words_of(const Scaling& scaling) {
     }
     if (!yarn->truncate) values.emplace_back("not truncated");
   }
-  return std::string("the scaling ") + name(scaling) + (values.empty() ? "" : " (" + list_of(values, ", ") + ")");
+  return std::string("the scaling ") + name(scaling) + (values.empty() ? "" : " (" + files::listed(values) + ")");
 }
 
 std::string rope_text(const NamedRope& rope) {
@@ -342,13 +342,13 @@ std::string value_text(const Number& number) {
     if constexpr (std::is_same_v<Value, bool>) return "";
     if constexpr (std::is_same_v<Value, double>) return number_text(value, number.digits);
     if constexpr (std::is_same_v<Value, std::string>) return detail::with_familiar_name(value);
-    if constexpr (std::is_same_v<Value, std::vector<std::int64_t>>) return ranges(value);
+    if constexpr (std::is_same_v<Value, std::vector<std::int64_t>>) return files::ranges(value);
     if constexpr (std::is_same_v<Value, NamedRope>) return rope_text(value);
     std::vector<std::string> texts;
     if constexpr (std::is_same_v<Value, std::vector<double>>) {
       for (const double one : value) texts.push_back(number_text(one, number.digits));
     }
-    return list_of(texts, ", ");
+    return files::listed(texts);
   };
   return std::visit(text_of_any, number.value);
 }
@@ -358,7 +358,7 @@ std::string place_of(const Where& where, std::uint8_t named) {
   std::string text;
   const auto add = [&](const char* unit, const std::vector<std::int64_t>& some) {
     if (some.empty()) return;
-    text += (text.empty() ? "" : ", ") + std::string(unit) + (some.size() > 1 ? "s " : " ") + ranges(some);
+    text += (text.empty() ? "" : ", ") + std::string(unit) + (some.size() > 1 ? "s " : " ") + files::ranges(some);
   };
   if (named == names_all) return "";
   add("batch row", where.rows);
@@ -416,8 +416,8 @@ class Filler {
     if (number != finding_.numbers.end()) return add(value_text(*number));
     if (key == "scores") return add(both_ ? scores_of_both : scores_of_one);
     if (key == "place") return add(place_of(finding_.where, names_none));
-    if (key == "pairs") return add(ranges(finding_.where.pairs));
-    if (key == "elements") return add(ranges(finding_.where.elements));
+    if (key == "pairs") return add(files::ranges(finding_.where.pairs));
+    if (key == "elements") return add(files::ranges(finding_.where.elements));
     const auto fragment =
         std::ranges::find_if(fragments, [&](const auto& one) { return std::string_view(one.first) == key; });
     return fragment != std::end(fragments) && add(filled(fragment->second));
@@ -490,12 +490,6 @@ std::int64_t count_faults(const std::vector<Finding>& found) { return std::range
 
 bool is_about_rest(const Finding& one) { return row_of(one).join == Join::tail; }
 
-std::string list_of(const std::vector<std::string>& words, const char* last) {
-  std::string text;
-  for (std::size_t i = 0; i < words.size(); ++i) text += (i == 0 ? "" : i + 1 == words.size() ? last : ", ") + words[i];
-  return text;
-}
-
 std::string fill(const char* sentence, const Finding& one) { return Filler(one, false, false).filled(sentence); }
 
 std::string render(const Finding& one) {
@@ -524,7 +518,7 @@ std::string render(const std::vector<std::string>& names, const std::vector<Find
       if (row.names == names_none && !elements.empty())
         text = "in elements " + std::to_string(elements.front()) + " to " + std::to_string(elements.back()) +
                " of each head: ";
-      text += list_of(names);
+      text += files::listed(names, " and ");
     } else if (elsewhere) {
       text += ";";
     } else {
@@ -533,18 +527,6 @@ std::string render(const std::vector<std::string>& names, const std::vector<Find
     text += (elsewhere && !place.empty() ? " in " + place : "") + sign_of(row.join) + begin_of(row.join) + clause;
     last = &row;
     last_place = place;
-  }
-  return text;
-}
-
-std::string ranges(const std::vector<std::int64_t>& rising) {
-  std::string text;
-  for (std::size_t i = 0; i < rising.size();) {
-    std::size_t last = i;
-    while (last + 1 < rising.size() && rising[last + 1] == rising[last] + 1) ++last;
-    text += (text.empty() ? "" : ", ") + std::to_string(rising[i]);
-    if (last > i) text += "-" + std::to_string(rising[last]);
-    i = last + 1;
   }
   return text;
 }

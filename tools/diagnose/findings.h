@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "rotary/diagnose.h"
+#include "text/io.h"
 #include "text/json.h"
 
 namespace rotary::diagnose {
@@ -27,12 +28,10 @@ bool is_about_rest(const Finding&);  // it says how all is that is in no part
 
 // One sentence of what was found of tensors of these names: "q and k are rotated ...; and they are multiplied ...".
 std::string render(const std::vector<std::string>& names, const std::vector<Finding>&);
-std::string list_of(const std::vector<std::string>& words, const char* last = " and ");  // "q, k and v"
 // The sentence of one finding, without the tensor's name.
 std::string render(const Finding&);
 // A template of the table, filled with the finding's numbers.
 std::string fill(const char* sentence, const Finding&);
-std::string ranges(const std::vector<std::int64_t>& rising);  // "0-15, 17" for 0, 1, ..., 15, 17
 
 nlohmann::ordered_json finding_json(const Finding&);
 // {"offset": n, "step": s} for positions that rise evenly, else a list; rows of lists where the rows differ.

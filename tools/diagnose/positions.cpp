@@ -1,7 +1,6 @@
 // Positions from turns and speeds; speeds from turns and positions; and the asked speeds at other positions.
 #include <algorithm>
 #include <cmath>
-#include <functional>
 #include <limits>
 
 #include "examination.h"

@@ -68,7 +68,7 @@ std::string faults_text(const Power& power, const std::vector<std::string>& word
     texts.push_back(word + (of_scaling ? " of " + power.scaling : ""));
     if (word == "base" && power.base > 0) texts.back() += " to " + detail::significant(100 * power.base, 2) + " %";
   }
-  return texts.empty() ? "nothing" : list_of(texts, ", ");
+  return texts.empty() ? "nothing" : files::listed(texts);
 }
 
 }  // namespace

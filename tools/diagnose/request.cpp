@@ -232,7 +232,8 @@ std::string rope_text(const Request& request, const ModelRope* used) {
   for (const ModelRope* block : tools::blocks_of(*request.model, *used))
     numbers.push_back(std::to_string(number_of(block)));
   if (request.rope || numbers.size() == ropes.size()) return "";
-  return (numbers.size() == 1 ? "rope " : "ropes ") + list_of(numbers) + " of " + std::to_string(ropes.size());
+  return (numbers.size() == 1 ? "rope " : "ropes ") + files::listed(numbers, " and ") + " of " +
+         std::to_string(ropes.size());
 }
 
 // ---- by one rope -------------------------------------------------------------------------------

@@ -152,8 +152,9 @@ Diagnosis combine(const std::vector<NamedDiagnosis>& tensors, const std::string&
   const bool some = !still.empty() && !moved.empty();
   if (some) {
     result.verdict = Verdict::some_heads;
-    result.sentence = "only " + list_of(moved) + (moved.size() == 1 ? " is" : " are") + " rotated; " + list_of(still) +
-                      (still.size() == 1 ? " is" : " are") + " the same before and after";
+    result.sentence = "only " + files::listed(moved, " and ") + (moved.size() == 1 ? " is" : " are") + " rotated; " +
+                      files::listed(still, " and ") + (still.size() == 1 ? " is" : " are") +
+                      " the same before and after";
     for (std::size_t i = 0; i < tensors.size(); ++i)
       is_done[i] = is_done[i] || tensors[i].diagnosis.verdict == Verdict::not_rotated;
   } else {
@@ -163,7 +164,7 @@ Diagnosis combine(const std::vector<NamedDiagnosis>& tensors, const std::string&
     if (!is_done[i]) result.sentence += ". " + sentence_of(tensors, i, is_done);
   }
   if (weight(result.verdict) > 0 && !right.empty() && !some) {
-    result.sentence += ". " + list_of(right) + (right.size() == 1 ? " is " : " are ") + as;
+    result.sentence += ". " + files::listed(right, " and ") + (right.size() == 1 ? " is " : " are ") + as;
   }
   return result;
 }

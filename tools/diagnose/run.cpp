@@ -1,6 +1,5 @@
 // Checks the positions of a serving run: each sequence must go on where its previous step ended.
 #include <algorithm>
-#include <cmath>
 #include <map>
 #include <optional>
 #include <set>

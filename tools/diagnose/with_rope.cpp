@@ -112,7 +112,7 @@ void add_axes(Candidates& list, const Asked& asked) {
       for (std::size_t b = 0; b < axes; ++b) {
         if ((b == a) != others) left_out.push_back(of(b));
       }
-      Finding found = finding(Cause::axes_left_out, {{"left_out", list_of(left_out)}});
+      Finding found = finding(Cause::axes_left_out, {{"left_out", files::listed(left_out, " and ")}});
       if (!sums) found.numbers.push_back({"still", true});
       list.push_back({std::move(found), asked.motion});
       for (std::size_t i = 0; i < pairs; ++i) list.back().motion.speed[i] *= (own[i] == a) == others ? 1 : 0;

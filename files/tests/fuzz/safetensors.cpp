@@ -1,6 +1,5 @@
 // Any bytes as a .safetensors file are refused with one sentence, or are read, and are the same when they are written
 // and read again.
-#include <limits>
 
 #include "core/tests/fuzz/fuzz.h"
 #include "rotary/tensors.h"
