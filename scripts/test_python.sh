@@ -57,6 +57,14 @@ run_tests() {
   passed=$((passed + ${ran:-0} - ${left:-0} - bad)) skipped=$((skipped + ${left:-0})) failed=$((failed + bad))
 }
 
+# run_smoke COMMAND: in an empty folder.
+run_smoke() {
+  local folder
+  folder=$(mktemp -d)
+  if (cd "$folder" && "$@" >&2); then passed=$((passed + 1)); else failed=$((failed + 1)); fi
+  rm -rf "$folder"
+}
+
 test_wheel() {
   local folder=$root/build/test-wheel
   local checkers=(mypy basedpyright)
@@ -65,6 +73,9 @@ test_wheel() {
   "$folder/bin/pip" install --no-deps "${wheels[@]}" >&2
   # Not those that want a framework: they would only say that it is not there.
   run_tests "$folder" $(cd "$root/python/tests" && ls test_*.py | grep -vE 'torch|jax|patch' | sed 's/\.py$//')
+  # The tests of a release, which no other stage runs.
+  run_smoke "$folder/bin/python" -I "$root/packaging/tests/smoke.py" "$root"
+  run_smoke "$root/packaging/tests/smoke.sh" "$root" "$folder/bin/rotary"
 }
 
 test_all() {

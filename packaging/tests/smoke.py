@@ -21,7 +21,7 @@ heads, d, tokens = 4, 128, 300
                         "num_hidden_layers": 2, "rope_theta": 500000.0})
 assert rope.layers == (0, 1)
 before = np.random.default_rng(1).standard_normal((1, tokens, heads, d), np.float32)
-after = rotary.rotate(before, rope.table(range(tokens)), layout="bthd")
+after = rotary.rotate(before, rotary.Table(rope, range(tokens)), layout="bthd")
 angles = np.arange(tokens)[:, None] * 500000.0 ** (-np.arange(0, d, 2) / d)
 cos, sin = (of(angles).astype(np.float32)[None, :, None] for of in (np.cos, np.sin))
 a, b = before[..., :d // 2], before[..., d // 2:]
