@@ -237,7 +237,8 @@ changes=$(git -C "$root" status --porcelain) || fail "it needs git, and a checko
 [ -z "$changes" ] || fail "the tree must be clean but has changes: git status names them"
 [ -n "$(notes)" ] || fail "CHANGELOG.md must have a section '## $version' but has none"
 mkdir -p "$dist"
-[ -f "$dist/SHA256SUMS" ] || [ -z "$(ls -A "$dist")" ] || fail "$dist must be empty or hold a release, since it is emptied"
+[ -f "$dist/SHA256SUMS" ] || [ -z "$(ls -A "$dist")" ] ||
+  fail "$dist must be empty or hold a release, since it is emptied"
 SOURCE_DATE_EPOCH=$(git -C "$root" log -1 --format=%ct)
 export SOURCE_DATE_EPOCH LC_ALL=C.UTF-8 TZ=UTC
 umask 022
