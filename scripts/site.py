@@ -68,7 +68,8 @@ def names_of(code):
     names = []
     for statement in code.split(";"):
         statement = re.sub(r"^template <.*>\n(requires .*\n( .*\n)*)?", "", statement.strip())
-        found = (re.match(r"(?:typedef )?(?:struct|class|enum class|enum|concept|using|#define) (\w+)", statement)
+        kind = r"(?:typedef )?(?:struct|class|enum class|enum|concept|using|#define)"
+        found = (re.match(kind + r" (?:\w+::)?(\w+)", statement)
                  or re.search(r"(operator[^\w\s(]+|\w+)\s*\((?!\*)", statement)
                  or re.search(r"\(\*(\w+)\)|\b([A-Za-z_]\w*)\s*(?:=|$)", statement))
         name = found and (found[1] or found[2])
