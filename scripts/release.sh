@@ -4,7 +4,7 @@
 #   KIND: one-file, debian, linux-x86_64, linux-aarch64 (the program, static), or a PLATFORM of scripts/wheel.sh
 #   --twice            all of it once more, in another folder: every file must be the same, byte for byte
 #   ROTARY_URL=URL     the folder from which the files will be had, for the recipes (default https://rotary.example)
-#   ROTARY_DIST=DIR    where the files go (default dist)
+#   ROTARY_DIST=DIR    where the files go, an empty folder or an older release (default dist)
 #   ROTARY_RELEASE=DIR where it builds (default build/release-files)
 #   ROTARY_CACHE=DIR   what PyPI and Debian give: ziglang, tools for wheels, a Python for AArch64, one for musl
 # VERSION must be the project's, and CHANGELOG.md must have a section for it, which becomes the notes. All times in the
@@ -16,8 +16,8 @@ set -euo pipefail
 platforms=(manylinux_2_17_x86_64 manylinux_2_17_aarch64 musllinux_1_2_x86_64 musllinux_1_2_aarch64 macosx_11_0_arm64
            macosx_11_0_x86_64 win_amd64)
 kinds=(one-file debian "${platforms[@]}" linux-x86_64 linux-aarch64)  # in this order: the last are made of wheels
-dist=${ROTARY_DIST:-$root/dist}
-work=${ROTARY_RELEASE:-$root/build/release-files}
+dist=$(realpath -m "${ROTARY_DIST:-$root/dist}")
+work=$(realpath -m "${ROTARY_RELEASE:-$root/build/release-files}")
 url=${ROTARY_URL:-https://rotary.example}
 
 fail() { say "release.sh: $*"; exit 1; }
@@ -233,8 +233,12 @@ done
 [ ${#wanted[@]} -gt 0 ] || wanted=("${kinds[@]}")
 project=$(sed -nE 's/^#define ROTARY_VERSION "(.*)"$/\1/p' "$root/core/include/rotary/version.h")
 [ "$version" = "$project" ] || fail "the version must be that of rotary/version.h, $project, but is $version"
-[ -z "$(git -C "$root" status --porcelain)" ] || fail "the tree must be clean but has changes: git status names them"
+changes=$(git -C "$root" status --porcelain) || fail "it needs git, and a checkout of rotary: $root"
+[ -z "$changes" ] || fail "the tree must be clean but has changes: git status names them"
 [ -n "$(notes)" ] || fail "CHANGELOG.md must have a section '## $version' but has none"
+mkdir -p "$dist"
+[ -f "$dist/SHA256SUMS" ] || [ -z "$(ls -A "$dist")" ] ||
+  fail "$dist must be empty or hold a release, since it is emptied"
 SOURCE_DATE_EPOCH=$(git -C "$root" log -1 --format=%ct)
 export SOURCE_DATE_EPOCH LC_ALL=C.UTF-8 TZ=UTC
 umask 022
@@ -249,6 +253,6 @@ if [ "$twice" = yes ]; then
   diff -r "$work/first/dist" "$made" >&2 || fail "two builds differ: $work/first/dist and $made"
   say "release.sh: all files are the same the second time"
 fi
-rm -rf "$dist"
-cp -r "$work/first/dist" "$dist"
+rm -rf "${dist:?}"/*
+cp "$work/first/dist"/* "$dist/"
 echo "release $version: $(ls "$dist" | wc -l) files in $dist"

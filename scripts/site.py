@@ -68,7 +68,8 @@ def names_of(code):
     names = []
     for statement in code.split(";"):
         statement = re.sub(r"^template <.*>\n(requires .*\n( .*\n)*)?", "", statement.strip())
-        found = (re.match(r"(?:typedef )?(?:struct|class|enum class|enum|concept|using|#define) (\w+)", statement)
+        kind = r"(?:typedef )?(?:struct|class|enum class|enum|concept|using|#define)"
+        found = (re.match(kind + r" (?:\w+::)?(\w+)", statement)
                  or re.search(r"(operator[^\w\s(]+|\w+)\s*\((?!\*)", statement)
                  or re.search(r"\(\*(\w+)\)|\b([A-Za-z_]\w*)\s*(?:=|$)", statement))
         name = found and (found[1] or found[2])
@@ -135,8 +136,12 @@ def described_apart(match):
     return "\n".join(f"{match[1]}{name}:{match[3]}" for name in match[2].split(", "))
 
 
+# The title of other arguments, which griffe would take for that of a box: one of four words or more.
+OTHERS = re.compile(r"^( *)(\w+(?: \w+){3,}:)$", re.MULTILINE)
+
+
 def set_fields(record):
-    """Gives a class of _Record (python/rotary/_values.py) the signature that help() shows: its fields by name."""
+    """Gives a class of Record (python/rotary/_values.py) the signature that help() shows: its fields by name."""
     fields = [Parameter(name, annotation=field.annotation, default=field.value, kind=ParameterKind.keyword_only)
               for name, field in record.members.items()
               if field.is_attribute and field.annotation and "instance-attribute" in field.labels and name[0] != "_"]
@@ -152,9 +157,13 @@ class Package(Extension):
             here = waiting.pop()
             waiting += [member for member in here.members.values() if not member.is_alias]
             if here.docstring:
-                here.docstring.value = GROUP.sub(described_apart, here.docstring.value)
-            if here.is_class and "__init__" not in here.members and "_Record" in [base.name for base in here.mro()]:
-                set_fields(here)
+                text = OTHERS.sub(r"\1Other Parameters: \2", here.docstring.value)
+                here.docstring.value = GROUP.sub(described_apart, text)
+            if here.is_class and "__init__" not in here.members:
+                if "Record" in [base.name for base in here.mro()]:
+                    set_fields(here)
+                elif "__new__" in here.members:
+                    here.set_member("__init__", Function("__init__", parameters=here.members["__new__"].parameters))
         # The functions in C++ have their docstrings there.
         files = [ROOT / f"python/src/{name}.cpp" for name in ("module", "errors")]
         sources = re.sub(r'"\s+"', "", "".join(file.read_text(encoding="utf-8") for file in files))
@@ -163,6 +172,14 @@ class Package(Extension):
         for name, text in said:
             member = pkg["_core"].members[name]
             member.docstring = Docstring(text.replace("\\n", "\n").replace('\\"', '"'), parent=member)
+
+    def on_function(self, *, func, **_):
+        """Mends what unpack_typeddict has made of words: a second list, without descriptions, and no default values."""
+        if func.name == "__init__" and func.docstring and not func.docstring.value:
+            func.docstring = None
+        for parameter in func.parameters:
+            if parameter.default == "..." and parameter.name in func.parent.members:
+                parameter.default = func.parent.members[parameter.name].value
 
 
 def page_of(path):
@@ -202,7 +219,16 @@ def on_files(files, config):
 
 
 def on_page_markdown(markdown, page, config, files):
-    """The page about the explorer leads to the explorer where it was built."""
+    """Reports and sources come behind the guides in a search. The page about the explorer leads to it where it was
+    built."""
+    if page.file.src_uri.startswith("docs/engines/") or page.file.dest_uri.startswith(("source/", "decisions/")):
+        page.meta["search"] = {"boost": 0.2}
     if page.file.src_uri == "docs/explorer.md" and files.get_file_from_path("docs/explorer/rotary.html"):
         return re.sub(r"^(# .*\n)", r"\1\n[Open the explorer](explorer/rotary.html){ .md-button }\n", markdown, count=1)
     return markdown
+
+
+def on_page_content(html, page, config, files):
+    """Short code keeps to one line, where a browser would break it at a hyphen. In a table \\| is |, as on GitHub."""
+    html = re.sub(r"<code>(?=[^<]*-)([^<]{1,30})</code>", r'<code class="whole">\1</code>', html)
+    return re.sub(r"<td.*?</td>", lambda cell: cell[0].replace("\\|", "|"), html)

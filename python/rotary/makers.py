@@ -35,8 +35,7 @@ def _array(function: str, words: dict[str, Any], *row: int) -> Any:
 def mixed_directions(head_dim: int, angles: Any, base: float = 10.0) -> Any:
     """The directions of RoPE-Mixed, arXiv 2403.13298, as timm's init_random_2d_freqs: [heads, 2, pairs].
 
-    angles: in radians, one for each head: the direction of its first head_dim / 4 pairs. The others turn along a right
-        angle to it.
+    angles: for each head the direction, in radians, of its first head_dim / 4 pairs; the others turn square to it.
     """
     return _array("mixed_directions", {"head_dim": head_dim, "angles": angles, "base": base}, 2, head_dim // 2)
 
@@ -52,8 +51,7 @@ def random_angles(heads: int, seed: int) -> Any:
 def golden_directions(head_dim: int, heads: int, axes: int, least: float, most: float, still: float = 0.0) -> Any:
     """The directions of golden gate RoPE, jerryxio.ng/posts/nd-rope: [heads, axes, pairs], axes from 1 to 16.
 
-    still: the share of the pairs, the first ones, that do not rotate. The speeds of the others are geometric, from
-        least to most.
+    still: the share of the first pairs, which do not rotate. The others' speeds are geometric, from least to most.
     """
     words = {"head_dim": head_dim, "heads": heads, "axes": axes, "least": least, "most": most, "still": still}
     return _array("golden_directions", words, axes, head_dim // 2)
