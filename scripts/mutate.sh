@@ -12,7 +12,8 @@ build=${ROTARY_MUTATE:-$root/build/mutate}
 count=()
 if [[ ${1:-} =~ ^[0-9]+$ ]]; then count=(--count "$1"); shift; fi
 if [ "${1:-}" = --classic ]; then count=(--list "$root/tools/tests/mutants/classic.txt"); shift; fi
-flags="-O1 -D_GLIBCXX_ASSERTIONS -fsanitize=bounds -fsanitize-undefined-trap-on-error"  # they see an index that is outside
+# An index outside an array or a vector ends a test.
+flags="-O1 -D_GLIBCXX_ASSERTIONS -fsanitize=bounds -fsanitize-undefined-trap-on-error"
 cmake -S "$root" -B "$build" -G Ninja -DCMAKE_CXX_COMPILER=g++ -DCMAKE_BUILD_TYPE=Release \
   "-DCMAKE_CXX_FLAGS_RELEASE=$flags" -DROTARY_FAST_BUILD=OFF -DROTARY_TESTS=ON -DROTARY_CUDA=OFF >&2
 cmake --build "$build" -j "$jobs" --target core_tests config_test files_test models_table_test >&2
