@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Checks the files that GitHub reads, and CITATION.cff: by their schemas (check-jsonschema); the workflows' permissions,
-# pins and expressions (zizmor); and that every stage and script which a workflow names is there. Exit 77: no PyPI.
+# pins and expressions (zizmor); that every stage and script which a workflow names is there, and every target of fuzz in
+# its workflow. Exit 77: no PyPI.
 set -euo pipefail
 . "$(dirname "$0")/../../scripts/lib.sh"
 cd "$root"
@@ -25,6 +26,9 @@ for file in sorted(pathlib.Path(".github/workflows").glob("*.yml")):
     for job in YAML(typ="safe").load(file)["jobs"].values():
         matrix = job.get("strategy", {}).get("matrix", {})
         rows = matrix.get("stages", []) + [row["stages"] for row in matrix.get("include", [])]
+        targets = sorted(body.stem for body in pathlib.Path().glob("*/tests/fuzz/*.corpus"))
+        if matrix.get("target", targets) != targets:
+            bad.append(f"{file}: the targets are {targets}")
         bad += [f"{file}: no stage {stage}" for row in rows for stage in row.split() if stage not in stages]
         for step in job["steps"]:
             called = re.findall(r"(?:scripts|packaging)/[\w./]+", step.get("run", ""))
