@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Checks the files that GitHub reads, and CITATION.cff: by their schemas (check-jsonschema); the workflows' permissions,
-# pins and expressions (zizmor); that every stage and script which a workflow names is there, and every target of fuzz in
-# its workflow. Exit 77: no PyPI.
+# pins and expressions (zizmor); that every stage and script which a workflow names is there, and that fuzz.yml has
+# every target. Exit 77: no PyPI.
 set -euo pipefail
 . "$(dirname "$0")/../../scripts/lib.sh"
 cd "$root"
