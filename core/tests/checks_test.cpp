@@ -30,6 +30,19 @@ TEST(Checks, RefuseWhatBreaksARuleWithItsSentenceAndNothingElse) {
                [] { bthd(1, std::int64_t{1} << 40, (std::int64_t{1} << 40) / 128, 128); });
 }
 
+TEST(Checks, SeeAnOverlapBehindTheFirstHead) {
+  std::vector<float> memory(64);
+  const Layout x{.tokens = 3, .head_dim = 8, .token_stride = 16};  // 0 to 7, 16 to 23, 32 to 39
+  Layout out = x;
+  out.token_stride = 8;
+  const Table table(frequencies({.head_dim = 8, .pairing = Pairing::half}), positions(0, 3));
+  const auto to = [&](int begin) {
+    rotate(heads(std::as_const(memory), x), {memory.data() + begin, DType::f32, out}, table);
+  };
+  EXPECT_NO_THROW(to(40));
+  expect_error_with("ALIAS", "overlap", [&] { to(39); });
+}
+
 // ---- blocks_meet against every pair of bytes ----
 
 bool bytes_meet(const Blocks& a, const Blocks& b) {
