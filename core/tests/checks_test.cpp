@@ -41,6 +41,8 @@ TEST(Checks, SeeAnOverlapBehindTheFirstHead) {
   };
   EXPECT_NO_THROW(to(40));
   expect_error_with("ALIAS", "overlap", [&] { to(39); });
+  const Heads q = heads(memory, x);
+  expect_error_with("ALIAS", "overlap", [&] { rotate_qk(q, q, table); });
 }
 
 // ---- blocks_meet against every pair of bytes ----

@@ -137,6 +137,7 @@ TEST(Equation, xpos_multiplies_by_its_amplitude) {
   const std::vector<double> once = f.inv_freq;
   f.inv_freq.insert(f.inv_freq.end(), once.begin(), once.end());
   f.inv_freq_float32.clear();
+  f.clockwise = true;
   expect_right(f, integers(20, 2000), Rounding::bf16);
 }
 
