@@ -135,7 +135,8 @@ Tensor read_mask(const std::string& path, const Tensor& ids) {
 
 // Reads the ids before the weights, so that a wrong file is reported at once.
 void run_forward(ForwardOptions options) {
-  if (is_npy(options.output)) throw UsageError("--output takes a .safetensors: it holds several tensors");
+  if (files::format_to_write(options.output) == files::Format::npy)
+    throw UsageError("--output takes a .safetensors: it holds several tensors");
   check_output(options.output);
   const c10::InferenceMode inference;
   const Tensor ids = read_ids("forward", options.ids, rotary_torch::read_decoder_config(options.dir).vocabulary);
