@@ -92,6 +92,25 @@ TEST(Op, EqualsTheScalarOracleInEveryLayoutPairingAndType) {
   }
 }
 
+TEST(Op, BackwardIsTheTransposeAndReachesTheTable) {
+  torch::manual_seed(2);
+  for (const Pairing pairing : pairings) {
+    TableTensors table = tensors(table_of(plain_rope(8, pairing), 5, 6));
+    table.cos.requires_grad_(), table.sin.requires_grad_();
+    const Tensor x = heads(Dims::bthd, 6, 2, 8).requires_grad_(), g = torch::randn_like(x);
+    rotate(x, table, Dims::bthd).backward(g);
+    const torch::NoGradGuard no_grad;
+    EXPECT_TRUE(torch::equal(x.grad(), rotate_backward(g, table, Dims::bthd)));
+    // <g, R x> is linear in the table: it equals cos . its gradient + sin . its gradient.
+    const double through = (g * rotate(x, table, Dims::bthd)).to(at::kDouble).sum().item<double>();
+    const double table_side =
+        (table.cos * table.cos.grad() + table.sin * table.sin.grad()).to(at::kDouble).sum().item<double>();
+    const double x_side = (x * x.grad()).to(at::kDouble).sum().item<double>();
+    EXPECT_NEAR(through, table_side, 1e-4);
+    EXPECT_NEAR(through, x_side, 1e-4);
+  }
+}
+
 TEST(Op, TorchThreadsShareTheWork) {
   const int before = at::get_num_threads();
   at::set_num_threads(2);
