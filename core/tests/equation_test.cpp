@@ -166,11 +166,13 @@ TEST(Equation, a_packed_tensor_and_rows_of_the_callers_turn_by_rows_per_head_too
   rotate(slice(wanted.view(4, 2), 8, 16), table);
   EXPECT_EQ(out.data, wanted.data);
 
-  Tensors both{5, 6}, each = both;  // 4 of q, 2 of k: heads of one tensor, but not of one division into the rows
+  Tensors both{5, 6}, each = both;  // 4 of q, 2 of k
   rotate_qk(both.view(0, 4), both.view(4, 2), table);
   rotate(each.view(0, 4), table);
   rotate(each.view(4, 2), table);
   EXPECT_EQ(both.data, each.data);
+  tests::expect_error_with("SHAPE", "a multiple of the 2 heads",  // each, not both together
+                           [&] { rotate_qk(both.view(0, 3), both.view(3, 1), table); });
 
   Rows rows{table.cos().data(), table.sin().data(), DType::f32, 8, Pairing::half, 16, 5, Positions({4, 0, 2}), 2};
   const Table by_number(rows);
