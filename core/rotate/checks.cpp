@@ -261,7 +261,7 @@ Jobs check_rotate_qk(const char* operation, const Heads& q, const Heads& k, cons
   Jobs jobs = jobs_by(operation, table);
   Heads both{q.data, q.dtype, {}};
   JobRanges ranges{};
-  if (table.head_rows != 1 || !join(q, k, both.layout) || !make_job(both, both, table, direction, jobs.q, ranges))
+  if (!join(q, k, both.layout) || !make_job(both, both, table, direction, jobs.q, ranges))
     check_each(operation, q, q, k, k, table, direction, jobs);
   set_rows(jobs, rows);
   return jobs;
