@@ -27,8 +27,8 @@ struct Jobs {
   std::int64_t table_rows;  // tokens times batch rows of the table
 };
 
-// Like check_rotate for q and for k; their written elements must not overlap (ALIAS). The first overload is in place, and
-// its table has no rows per head. Error sentences name the tensor.
+// Like check_rotate for q and for k; their written elements must not overlap (ALIAS). The first overload is in place,
+// and its table has no rows per head. Error sentences name the tensor.
 Jobs check_rotate_qk(const char* operation, const Heads& q, const Heads& k, const Table&, Direction);
 Jobs check_rotate_qk(const char* operation, const InOut& q, const InOut& k, const Table&, Direction);
 ROTARY_API void check_heads(const char* operation, const InOut& q, const InOut& k, const TableShape&, Direction);
