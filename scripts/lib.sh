@@ -5,6 +5,15 @@ jobs=${ROTARY_JOBS:-$(nproc 2>/dev/null || getconf _NPROCESSORS_ONLN)}  # macOS 
 
 say() { printf '%s\n' "$*" >&2; }
 
+# in_empty_folder COMMAND: runs it in a fresh folder, which is removed afterwards; returns its status.
+in_empty_folder() {
+  local folder status=0
+  folder=$(mktemp -d)
+  (cd "$folder" && "$@") || status=$?
+  rm -rf "$folder"
+  return "$status"
+}
+
 # gcc_flags COMPILER: prints flags that change no object, for g++ alone: it is done a tenth sooner where it collects no
 # garbage before it holds 600 MB, for which a machine must have 2 GB for each job.
 gcc_flags() {

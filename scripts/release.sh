@@ -85,7 +85,7 @@ notes() {
 # The tests: each in a fresh folder $fresh, of at most 60 seconds. not_run says what cannot run on this machine.
 
 not_run() { say "release.sh: not run here: $*"; }
-smoke() { (mkdir "$fresh/run" && cd "$fresh/run" && timeout 60 "$@" >&2 && rm -r "$fresh/run") || fail "it fails: $*"; }
+smoke() { in_empty_folder timeout 60 "$@" >&2 || fail "it fails: $*"; }
 smoke_program() { smoke "$source/packaging/tests/smoke.sh" "$source" "$@"; }
 smoke_package() { smoke "$@" "$source/packaging/tests/smoke.py" "$source"; }
 

@@ -57,13 +57,7 @@ run_tests() {
   passed=$((passed + ${ran:-0} - ${left:-0} - bad)) skipped=$((skipped + ${left:-0})) failed=$((failed + bad))
 }
 
-# run_smoke COMMAND: in an empty folder.
-run_smoke() {
-  local folder
-  folder=$(mktemp -d)
-  if (cd "$folder" && "$@" >&2); then passed=$((passed + 1)); else failed=$((failed + 1)); fi
-  rm -rf "$folder"
-}
+run_smoke() { if in_empty_folder "$@" >&2; then passed=$((passed + 1)); else failed=$((failed + 1)); fi; }
 
 test_wheel() {
   local folder=$root/build/test-wheel

@@ -74,13 +74,14 @@ class Crash : public Cli {
 
   // Runs the program in the folder, and the call of this number meets the fault.
   Traced trace(const Strings& words, Fault fault = none, std::size_t number = 0) const;
-  // Runs it without a fault, and then with every fault at every call from the first that names `begin` on:
-  // judge(run, fault, name of the call, whole) follows each run.
+  // The run without a fault, and the files before and after it.
   struct Whole {
     Files before;
     Traced run;
     Files after;
   };
+  // Makes the whole run, then a run with every fault at every call from the first that names `begin` on:
+  // judge(run, fault, name of the call, whole) follows each of these.
   template <class Judge>
   void run_all(const Strings& words, const std::string& begin, const Judge& judge);
   // The same, where each output is the old file or the new one. These outputs stand there already, with other contents.

@@ -22,11 +22,11 @@ from ruamel.yaml import YAML
 bad = []
 tested = pathlib.Path("scripts/test.sh").read_text()
 stages = {name for row in re.findall(r"^    ([a-z0-9 |]+)\) ", tested, re.MULTILINE) for name in row.split(" | ")}
+targets = sorted(corpus.stem for corpus in pathlib.Path().glob("*/tests/fuzz/*.corpus"))
 for file in sorted(pathlib.Path(".github/workflows").glob("*.yml")):
     for job in YAML(typ="safe").load(file)["jobs"].values():
         matrix = job.get("strategy", {}).get("matrix", {})
         rows = matrix.get("stages", []) + [row["stages"] for row in matrix.get("include", [])]
-        targets = sorted(body.stem for body in pathlib.Path().glob("*/tests/fuzz/*.corpus"))
         if matrix.get("target", targets) != targets:
             bad.append(f"{file}: the targets are {targets}")
         bad += [f"{file}: no stage {stage}" for row in rows for stage in row.split() if stage not in stages]

@@ -3,10 +3,11 @@
 # the static program, and the wheels in a fresh environment; each passes smoke.sh or smoke.py.
 set -euo pipefail
 source=$(cd "$(dirname "$0")/../.." && pwd)
+. "$source/scripts/lib.sh"
 cd /root/dist
 sha256sum --quiet -c SHA256SUMS
 install() { DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends "$@" >/dev/null; }
-smoke() { (rm -rf /root/smoke && mkdir /root/smoke && cd /root/smoke && timeout 60 "$@"); }
+smoke() { in_empty_folder timeout 60 "$@"; }
 apt-get update >/dev/null
 
 echo "the packages"
