@@ -69,6 +69,12 @@ TEST(Hard, FarAwayAnglesInFloat32AreNotThoseOfHalf) {
   }
 }
 
+TEST(Hard, AnOffsetOfOneFarAway) {
+  Case one(ElementType::f32);
+  one.subject.positions = from(100000);
+  EXPECT_EQ(one.diagnose({.position = [](int, int t, int) { return 100001.0 + t; }}).verdict, Verdict::offset);
+}
+
 TEST(Hard, OpenPositions) {
   Case one(ElementType::f32);
   PositionSet open;

@@ -76,7 +76,7 @@ TEST_P(Parts, BeforesAndKernelsAreMended) {
   Case one(GetParam(), {.batch = 2});
   const Data& x = one.before;
   const Data right = Engine{}(x);
-  Data normed = x, layered = x, scaled = right, aliased = x;
+  Data normed = x, layered = x, scaled = right, exchanged = x, aliased = x, mirrored = x, lacking = x;
   for (std::size_t first = 0; first < x.values.size(); first += 64) {
     double squares = 1e-6, mean = 0;
     for (std::size_t d = 0; d < 64; ++d) squares += x.values[first + d] * x.values[first + d] / 64;
@@ -92,8 +92,14 @@ TEST_P(Parts, BeforesAndKernelsAreMended) {
       const double angle = static_cast<double>(first / 512 % 16) * speeds()[d], c = std::cos(angle),
                    s = std::sin(angle);
       const double u = x.values[first + d], v = x.values[first + d + 32];
+      exchanged.values[first + d] = u * s - v * c;
+      exchanged.values[first + d + 32] = v * s + u * c;
       aliased.values[first + d] = u * c - v * s;
       aliased.values[first + d + 32] = v * c + (u * c - v * s) * s;
+      lacking.values[first + d] = u * c - v * s;
+      lacking.values[first + d + 32] = v * c;
+      mirrored.values[first + d] = u * c + v * s;
+      mirrored.values[first + d + 32] = v * c + u * s;
     }
   }
   const auto same_row = [](int b, int) { return b; };
@@ -111,7 +117,10 @@ TEST_P(Parts, BeforesAndKernelsAreMended) {
        "after the norm it is rotated in the interleaved (GPT-J) pairing; the model uses half"},
       {Engine{}(layered), Verdict::elements, "(q_norm, k_norm, a LayerNorm), and after has it: each head differs"},
       {scaled, Verdict::elements, "q is multiplied by another factor in each head of each token, as by scales"},
-      {aliased, Verdict::pairing, "computed from the new first one"}};
+      {exchanged, Verdict::direction, "q is rotated with sin and cos exchanged"},
+      {aliased, Verdict::pairing, "computed from the new first one"},
+      {lacking, Verdict::pairing, "lacks the first times sin"},
+      {mirrored, Verdict::direction, "q is not rotated but mirrored: the minus sign is missing"}};
   for (const auto& [after, verdict, words] : cases) expect_said(one.diagnose_after(after), verdict, words);
 }
 
