@@ -151,11 +151,12 @@ RunStep read_step(const std::filesystem::path& path) {
     const std::string name = file.format() == files::Format::npy ? "positions" : info.name;
     const auto list = lists.find(name);
     if (name != "positions" && list == lists.end()) continue;
-    const auto [values, shape] = tools::reals_of(file.read(info.name), step.name, name);
+    const Tensor tensor = file.read(info.name);
     if (list != lists.end()) {
-      list->second->assign(values.begin(), values.end());
+      *list->second = tools::integers_of(tensor, step.name, name).values;
       continue;
     }
+    const auto [values, shape] = tools::reals_of(tensor, step.name, name);
     const std::int64_t tokens = shape.empty() ? 1 : shape.back();
     for (std::int64_t first = 0; tokens > 0 && first < std::ssize(values); first += tokens)
       step.positions.emplace_back(values.begin() + first, values.begin() + first + tokens);
@@ -191,7 +192,8 @@ RunCheck check_run(const std::vector<RunStep>& steps) {
   for (const RunStep& step : steps) {
     const std::size_t tokens = step.positions.empty() ? 0 : step.positions[0].size();
     const auto fits = [&](const auto& list) { return list.empty() || list.size() == tokens; };
-    if (tokens == 0 || !std::ranges::all_of(step.positions, fits) || !fits(step.sequences) || !fits(step.drafts) ||
+    const auto is_whole = [&](const auto& axis) { return axis.size() == tokens; };
+    if (tokens == 0 || !std::ranges::all_of(step.positions, is_whole) || !fits(step.sequences) || !fits(step.drafts) ||
         !fits(step.slots)) {
       fail(Code::SHAPE, "check", "positions, sequences, drafts and slots of a step must have one value for each token ",
            "but the lists of ", files::in_quotes(step.name), " do not");

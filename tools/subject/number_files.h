@@ -16,6 +16,7 @@ struct NumberFile {
 NumberFile<std::int64_t> read_integers(std::string_view file, const std::string& what);
 NumberFile<double> read_reals(std::string_view file, const std::string& what);
 // The same, from a tensor that is read already.
+NumberFile<std::int64_t> integers_of(const Tensor&, const std::string& file, const std::string& what);
 NumberFile<double> reals_of(const Tensor&, const std::string& file, const std::string& what);
 
 }  // namespace rotary::tools

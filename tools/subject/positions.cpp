@@ -35,7 +35,7 @@ std::optional<std::vector<T>> numbers_in(const Tensor& tensor) {
 }
 
 template <class T>
-NumberFile<T> read(const Tensor& tensor, std::string_view file, const std::string& what, const char* types) {
+NumberFile<T> read(const Tensor& tensor, const std::string& file, const std::string& what, const char* types) {
   const auto numbers = numbers_in<T>(tensor);
   if (!numbers) fail(Code::DTYPE, "positions", file, ": ", what, " must be ", types, " but is ", name(tensor.type));
   return {*numbers, tensor.shape};
@@ -44,11 +44,15 @@ NumberFile<T> read(const Tensor& tensor, std::string_view file, const std::strin
 }  // namespace
 
 NumberFile<std::int64_t> read_integers(std::string_view file, const std::string& what) {
-  return read<std::int64_t>(read_npy(files::path_of(file)), file, what, "bool, uint8, int32 or int64");
+  return integers_of(read_npy(files::path_of(file)), std::string(file), what);
 }
 
 NumberFile<double> read_reals(std::string_view file, const std::string& what) {
   return reals_of(read_npy(files::path_of(file)), std::string(file), what);
+}
+
+NumberFile<std::int64_t> integers_of(const Tensor& tensor, const std::string& file, const std::string& what) {
+  return read<std::int64_t>(tensor, file, what, "bool, uint8, int32 or int64");
 }
 
 NumberFile<double> reals_of(const Tensor& tensor, const std::string& file, const std::string& what) {

@@ -287,6 +287,9 @@ TEST(Run, is_read_in_the_order_of_numbers) {
   RunStep uneven = step({{7, 0, 3, 0}});
   uneven.sequences.pop_back();
   test::expect_error("SHAPE", "one value for each token", [&] { diagnose::check_run({uneven}); });
+  RunStep short_axis = with_picture();
+  short_axis.positions[1].clear();
+  test::expect_error("SHAPE", "one value for each token", [&] { diagnose::check_run({short_axis}); });
 }
 
 }  // namespace
