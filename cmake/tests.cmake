@@ -56,7 +56,7 @@ endfunction()
 # fuzz/NAME.corpus and of ROUNDS seeded random mutations, with any compiler; with ROTARY_FUZZ also fuzz_NAME, the same
 # body under libFuzzer (scripts/fuzz.sh).
 set(fuzz ${PROJECT_SOURCE_DIR}/core/tests/fuzz)
-set(fuzz_flags -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer)
+set(fuzz_flags -fsanitize=address,undefined,float-cast-overflow -fno-sanitize-recover=all -fno-omit-frame-pointer)
 if(ROTARY_FUZZ)
   if(NOT CMAKE_CXX_COMPILER_ID MATCHES "Clang")
     message(FATAL_ERROR "ROTARY_FUZZ needs clang: -DCMAKE_CXX_COMPILER=clang++")

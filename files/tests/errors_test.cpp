@@ -60,6 +60,7 @@ TEST(Config, malformed_json_is_refused) {
   EXPECT_TRUE(says("{\"a\": 1,\n \"b\": [1, 2,\n ]}", "line 2 has a comma with nothing behind it before ']'"));
   EXPECT_TRUE(says("{\"a\": \xFF}", "\\xFF"));
   EXPECT_TRUE(says("{\"model_type\": \"\xC3(\"}", "\\xC3("));
+  EXPECT_TRUE(says("{\"a\": \"" + std::string(1000, 'a') + "\n\"}", "aaa..."));  // a part of what was read
 }
 
 // ---- files and folders ----

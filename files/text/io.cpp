@@ -320,11 +320,12 @@ std::string legible(std::string_view text) {
   return result;
 }
 
-std::string in_quotes(std::string_view text) {
-  constexpr std::size_t longest = 80;
+std::string cut(std::string_view text, std::size_t most) {
   std::size_t end = 0;
-  while (end < text.size() && end < longest) end += std::max<std::size_t>(character_length(text.substr(end)), 1);
-  return '"' + legible(text.substr(0, end)) + (end < text.size() ? "...\"" : "\"");
+  while (end < text.size() && end < most) end += std::max<std::size_t>(character_length(text.substr(end)), 1);
+  return std::string(text.substr(0, end)) + (end < text.size() ? "..." : "");
 }
+
+std::string in_quotes(std::string_view text) { return '"' + legible(cut(text, 80)) + '"'; }
 
 }  // namespace rotary::files

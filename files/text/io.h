@@ -99,6 +99,8 @@ std::string lower(std::string_view text);                        // A to Z only
 std::string printable(std::string_view text);
 // For error sentences: control characters and bytes that are not UTF-8 as \xNN.
 std::string legible(std::string_view text);
+// The text, or its first `most` bytes, the last character whole, and "...".
+std::string cut(std::string_view text, std::size_t most);
 // legible(text) in double quotes, cut after 80 bytes.
 std::string in_quotes(std::string_view text);
 

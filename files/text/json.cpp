@@ -272,7 +272,8 @@ std::string reason_of(const Json::exception& error) {
   const bool parsing = dynamic_cast<const Json::parse_error*>(&error) != nullptr;
   const std::string name = std::string("[json.exception.") + (parsing ? "parse_error." : "out_of_range.");
   const std::string_view text = error.what();
-  return legible(text.substr(std::min(name.size() + std::to_string(error.id).size() + 2, text.size())));
+  const std::size_t begin = std::min(name.size() + std::to_string(error.id).size() + 2, text.size());
+  return legible(cut(text.substr(begin), 300));  // it quotes what was read last, which may be the whole text
 }
 
 std::string shown(const Json& value) {
@@ -280,13 +281,8 @@ std::string shown(const Json& value) {
     const double number = value.get<double>();
     return std::isnan(number) ? "NaN" : number > 0 ? "Infinity" : "-Infinity";
   }
-  std::string text = legible(value.dump(-1, ' ', false, Json::error_handler_t::replace));
-  if (text.size() > 60) {
-    text.resize(57);
-    while (!text.empty() && (static_cast<unsigned char>(text.back()) & 0xC0) == 0x80) text.pop_back();
-    text += "...";
-  }
-  return text;
+  const std::string text = legible(value.dump(-1, ' ', false, Json::error_handler_t::replace));
+  return text.size() > 60 ? cut(text, 57) : text;
 }
 
 std::string string_of(const Json& object, const char* key) {

@@ -53,6 +53,7 @@ void pick(PositionSet& set, const std::vector<std::int64_t>& tokens) {
 // then used in the order of the sequences.
 ModelPositions made_packed(const PositionsRequest& request, Merge merge) {
   const std::vector<std::int64_t>& bounds = request.cu_seqlens;
+  made::check_sizes(request.inputs);
   ModelInputs rows = request.inputs;
   if (rows.batch != 1 || packed_positions(bounds).size() != rows.ids.size()) {
     refuse(Code::POSITION, "cu_seqlens must be the bounds of one row of ids and end with their number",
@@ -61,14 +62,17 @@ ModelPositions made_packed(const PositionsRequest& request, Merge merge) {
   rows.batch = std::ssize(bounds) - 1;
   for (std::size_t i = 0; i + 1 < bounds.size(); ++i)
     rows.tokens = std::max(i == 0 ? 0 : rows.tokens, bounds[i + 1] - bounds[i]);
+  rows.ids.clear(), rows.mask.clear();
+  made::check_sizes(rows);
   rows.ids.assign(static_cast<std::size_t>(rows.batch * rows.tokens), -1);
   rows.mask.assign(rows.ids.size(), 0);
   std::vector<std::int64_t> places;  // the place of each token in these rows
   for (std::size_t i = 0; i + 1 < bounds.size(); ++i) {
     for (std::int64_t token = bounds[i]; token < bounds[i + 1]; ++token) {
       places.push_back(static_cast<std::int64_t>(i) * rows.tokens + token - bounds[i]);
-      rows.ids[static_cast<std::size_t>(places.back())] = request.inputs.ids[static_cast<std::size_t>(token)];
-      rows.mask[static_cast<std::size_t>(places.back())] = 1;
+      const auto at = static_cast<std::size_t>(places.back()), from = static_cast<std::size_t>(token);
+      rows.ids[at] = request.inputs.ids[from];
+      rows.mask[at] = request.inputs.mask.empty() || request.inputs.mask[from] != 0 ? 1 : 0;
     }
   }
   ModelPositions made = made::positions_with(request.config, rows, merge);
@@ -78,7 +82,7 @@ ModelPositions made_packed(const PositionsRequest& request, Merge merge) {
   return made;
 }
 
-// Without token ids each packed sequence begins at 0, as in data collators and attention kernels.
+// Without token ids and a mask each packed sequence begins at 0, as in data collators and attention kernels.
 ModelPositions counted_plainly(const PositionsRequest& request, const std::vector<std::int64_t>& bounds) {
   ModelInputs one;
   one.tokens = 1;
@@ -92,27 +96,49 @@ ModelPositions counted_plainly(const PositionsRequest& request, const std::vecto
 }
 
 ModelPositions made_with(const PositionsRequest& request, Merge merge = Merge::as_asked) {
+  const ModelInputs& inputs = request.inputs;
   std::vector<std::int64_t> bounds = request.cu_seqlens;
-  const bool plain = request.inputs.ids.empty() && (!bounds.empty() || request.split), packed = !bounds.empty();
-  if (!packed) bounds = {0, request.inputs.tokens};
+  const bool packed = !bounds.empty(), counts = packed || request.split || request.config.empty();
+  const bool plain = counts && inputs.ids.empty() && inputs.mask.empty();
+  if (!packed) bounds = {0, inputs.tokens};
   ModelPositions made = plain    ? counted_plainly(request, bounds)
                         : packed ? made_packed(request, merge)
-                                 : made::positions_with(request.config, request.inputs, merge);
+                                 : made::positions_with(request.config, inputs, merge);
   if (request.split) pick(made.positions, shard_tokens(*request.split, request.rank, request.ranks, bounds));
   return made;
 }
 
 // ---- ids beside others ---------------------------------------------------------------------------
 
-// Whether the mask shows the token; it shows every token after those of the request.
-bool is_seen(const PositionsRequest& request, std::size_t row, std::size_t token) {
-  const std::vector<std::int64_t>& mask = request.inputs.mask;
-  const auto tokens = static_cast<std::size_t>(request.inputs.tokens);
-  return mask.empty() || token >= tokens || mask[row * tokens + token] != 0;
-}
+// The tokens that the mask of a request shows, by their places in the ids; it shows every token after those.
+class Shown {
+ public:
+  explicit Shown(const PositionsRequest& request) {
+    const ModelInputs& inputs = request.inputs;
+    set_ = {.integers = inputs.mask, .tokens = inputs.tokens};
+    if (request.split && !inputs.mask.empty()) {
+      const std::vector<std::int64_t> whole = {0, inputs.tokens};
+      pick(set_, shard_tokens(*request.split, request.rank, request.ranks,
+                              request.cu_seqlens.empty() ? whole : request.cu_seqlens));
+    }
+  }
+  bool at(std::size_t row, std::size_t token) const {
+    const auto tokens = static_cast<std::size_t>(set_.tokens);
+    return set_.integers.empty() || token >= tokens || set_.integers[row * tokens + token] != 0;
+  }
+  double hidden(std::size_t row) const {
+    double count = 0;
+    for (std::size_t token = 0; std::cmp_less(token, set_.tokens); ++token) count += at(row, token) ? 0 : 1;
+    return count;
+  }
+
+ private:
+  PositionSet set_;
+};
 
 // The ids of the request's tokens and of the tokens decoded after them, at least `tokens` in all.
-PositionSet with_decoded(const PositionsRequest& request, const ModelPositions& made, std::int64_t tokens) {
+PositionSet with_decoded(const PositionsRequest& request, const Shown& shown, const ModelPositions& made,
+                         std::int64_t tokens) {
   const PositionSet& set = made.positions;
   if (tokens > set.tokens && (!request.cu_seqlens.empty() || request.split || (made.deltas.empty() && set.axes > 1)))
     refuse(Code::SHAPE, "the file must have " + std::to_string(set.tokens) + " tokens", tokens);
@@ -123,7 +149,7 @@ PositionSet with_decoded(const PositionsRequest& request, const ModelPositions& 
       for (std::size_t token = 0; std::cmp_less(token, ids.tokens); ++token) {
         if (std::cmp_equal(token, set.tokens) && !made.deltas.empty()) next = seen + made.deltas[row];
         ids.reals.push_back(std::cmp_less(token, set.tokens) ? set.value(axis, row, token) : next);
-        if (!is_seen(request, row, token)) continue;
+        if (!shown.at(row, token)) continue;
         next = ids.reals.back() + 1;
         ++seen;
       }
@@ -134,8 +160,11 @@ PositionSet with_decoded(const PositionsRequest& request, const ModelPositions& 
 
 PositionSet found_ids(const PositionSet& asked, std::span<const double> values, std::span<const std::int64_t> shape) {
   PositionSet found{.reals = {values.begin(), values.end()}, .tokens = shape.empty() ? 0 : shape.back()};
+  if (files::checked_bits(ElementType::f64, shape) != 64 * values.size())
+    refuse(Code::SHAPE, "the ids must have the sizes of their shape", std::to_string(values.size()) + " values");
   std::size_t at = 0;
-  if (shape.size() > 1 && asked.axes > 1 && (shape[0] == asked.axes || shape[0] == asked.axes + 1)) {
+  const std::size_t least = asked.axes > 1 ? 2 : 3;  // dimensions where the first is axes
+  if (shape.size() >= least && (shape[0] == asked.axes || (asked.axes > 1 && shape[0] == asked.axes + 1))) {
     found.axes = asked.axes;
     if (shape[at++] > asked.axes)
       found.reals.erase(found.reals.begin(), found.reals.begin() + std::ssize(values) / shape[0]);
@@ -150,11 +179,11 @@ PositionSet found_ids(const PositionSet& asked, std::span<const double> values, 
 }
 
 // Calls visit(axis, row, token) for each id that the mask shows, until one returns false, and then returns false.
-bool for_each_seen(const PositionsRequest& request, const PositionSet& ids, int axes,
+bool for_each_seen(const Shown& shown, const PositionSet& ids, int axes,
                    const std::function<bool(std::size_t axis, std::size_t row, std::size_t token)>& visit) {
   for (std::size_t row = 0; std::cmp_less(row, ids.batch); ++row) {
     for (std::size_t token = 0; std::cmp_less(token, ids.tokens); ++token) {
-      for (std::size_t axis = 0; std::cmp_less(axis, axes) && is_seen(request, row, token); ++axis)
+      for (std::size_t axis = 0; std::cmp_less(axis, axes) && shown.at(row, token); ++axis)
         if (!visit(axis, row, token)) return false;
     }
   }
@@ -164,21 +193,14 @@ bool for_each_seen(const PositionsRequest& request, const PositionSet& ids, int 
 // ---- the rule that made them ---------------------------------------------------------------------
 
 // The rule of ids that are off by one constant in each row from some token on. by: the constant of each row.
-IdsRule rule_of_steps(const PositionsRequest& request, const ModelPositions& asked,
-                      const std::vector<std::optional<double>>& by) {
+IdsRule rule_of_steps(const Shown& shown, const ModelPositions& asked, const std::vector<std::optional<double>>& by) {
   const auto all = [&](auto is_it) {
     for (std::size_t row = 0; row < by.size(); ++row)
       if (by[row] && !is_it(*by[row], row)) return false;
     return true;
   };
-  const auto hidden = [&](double step, std::size_t row) {
-    double count = 0;
-    for (std::size_t token = 0; std::cmp_less(token, request.inputs.tokens); ++token)
-      count += is_seen(request, row, token) ? 0 : 1;
-    return step == count;
-  };
   const std::vector<double>& deltas = asked.deltas;
-  if (all(hidden)) return IdsRule::through_padding;
+  if (all([&](double step, std::size_t row) { return step == shown.hidden(row); })) return IdsRule::through_padding;
   if (!deltas.empty()) {
     if (all([&](double step, std::size_t row) { return step == deltas[row]; })) return IdsRule::delta_twice;
     if (all([&](double step, std::size_t row) { return step == -deltas[row]; })) return IdsRule::delta_left_out;
@@ -191,25 +213,26 @@ IdsRule rule_of_steps(const PositionsRequest& request, const ModelPositions& ask
   return all([&](double step, std::size_t) { return step == *first; }) ? IdsRule::offset : IdsRule::unknown;
 }
 
-IdsRule find_rule(const PositionsRequest& request, const ModelPositions& asked, const PositionSet& right,
-                  const PositionSet& found) {
-  const auto is_made_by = [&](const ModelPositions& made) {
-    if (made.positions.tokens != asked.positions.tokens) return false;
-    const PositionSet ids = with_decoded(request, made, found.tokens);
-    return for_each_seen(request, found, right.axes, [&](auto axis, auto row, auto token) {
-      return found.value(axis, row, token) == ids.value(axis, row, token);
-    });
-  };
-  const auto would_be = [&](const PositionsRequest& other, Merge merge = Merge::as_asked) {
+IdsRule find_rule(const PositionsRequest& request, const Shown& shown, const ModelPositions& asked,
+                  const PositionSet& right, const PositionSet& found) {
+  const auto is_made_by = [&](const auto& make) {
     try {
-      return is_made_by(made_with(other, merge));
+      const ModelPositions made = make();
+      if (made.positions.tokens != asked.positions.tokens) return false;
+      const PositionSet ids = with_decoded(request, shown, made, found.tokens);
+      return for_each_seen(shown, found, right.axes, [&](auto axis, auto row, auto token) {
+        return found.value(axis, row, token) == ids.value(axis, row, token);
+      });
     } catch (const Error&) {  // the model does not take such inputs
       return false;
     }
   };
+  const auto would_be = [&](const PositionsRequest& other, Merge merge = Merge::as_asked) {
+    return is_made_by([&] { return made_with(other, merge); });
+  };
   PositionsRequest no_mask = request, no_bounds = request, no_seconds = request, other_film = request;
   no_mask.inputs.mask.clear();
-  no_bounds.cu_seqlens.clear();
+  if (!request.cu_seqlens.empty()) no_bounds.inputs.tokens = std::exchange(no_bounds.cu_seqlens, {}).back();
   no_seconds.inputs.seconds_per_grid.clear();
   other_film.inputs.publisher = !request.inputs.publisher;
   if (would_be(no_mask)) return IdsRule::through_padding;
@@ -225,16 +248,18 @@ IdsRule find_rule(const PositionsRequest& request, const ModelPositions& asked, 
       if (would_be(other)) return IdsRule::other_rank;
     }
   }
+  ModelInputs words = request.inputs;
+  if (!request.cu_seqlens.empty()) words.tokens = request.cu_seqlens.back();  // also where it has no ids
   for (const files::Counts counts : {files::Counts::seen, files::Counts::every})
-    if (is_made_by(made::counted(counts, request.inputs))) return IdsRule::as_words;
+    if (is_made_by([&] { return made::counted(counts, words); })) return IdsRule::as_words;
   std::vector<std::optional<double>> by(static_cast<std::size_t>(found.batch));
-  const bool steps = for_each_seen(request, found, right.axes, [&](auto axis, auto row, auto token) {
+  const bool steps = for_each_seen(shown, found, right.axes, [&](auto axis, auto row, auto token) {
     const double step = found.value(axis, row, token) - right.value(axis, row, token);
     std::optional<double>& own = by[row];
     if (step != 0 && !own) own = step;
     return step == 0 ? !own : step == *own;
   });
-  return steps ? rule_of_steps(request, asked, by) : IdsRule::unknown;
+  return steps ? rule_of_steps(shown, asked, by) : IdsRule::unknown;
 }
 
 }  // namespace
@@ -252,11 +277,12 @@ std::string IdsCheck::sentence() const {
 IdsCheck check_ids(const PositionsRequest& request, std::span<const double> values,
                    std::span<const std::int64_t> shape) {
   const ModelPositions asked = make_positions(request);
+  const Shown shown(request);
   const PositionSet found = found_ids(asked.positions, values, shape),
-                    right = with_decoded(request, asked, found.tokens);
+                    right = with_decoded(request, shown, asked, found.tokens);
   IdsCheck check;
   bool is_counted = false;  // on an axis before
-  for_each_seen(request, found, right.axes, [&](std::size_t axis, std::size_t row, std::size_t token) {
+  for_each_seen(shown, found, right.axes, [&](std::size_t axis, std::size_t row, std::size_t token) {
     const double is = found.value(axis, row, token), wanted = right.value(axis, row, token);
     if (axis == 0) ++check.tokens, is_counted = false;
     if (is == wanted || is_counted) return true;
@@ -267,7 +293,7 @@ IdsCheck check_ids(const PositionsRequest& request, std::span<const double> valu
     check.found = is, check.asked = wanted;
     return true;
   });
-  if (!check.equal()) check.rule = find_rule(request, asked, right, found);
+  if (!check.equal()) check.rule = find_rule(request, shown, asked, right, found);
   return check;
 }
 

@@ -42,6 +42,9 @@ ModelPositions tower_positions(const Call&);
 // Position ids of a model that only counts tokens, [batch, tokens].
 ModelPositions counted(files::Counts, const ModelInputs&);
 
+// Throws SHAPE and POSITION for sizes that do not fit each other, or are too large.
+void check_sizes(const ModelInputs&);
+
 // Throws POSITION for an input that is given but not among `takes`, words of "ids mask images films seconds sounds
 // publisher".
 void take_only(const ModelInputs&, std::string_view takes);

@@ -38,6 +38,34 @@ ModelPositions counted(files::Counts counts, const ModelInputs& inputs) {
   return made;
 }
 
+void check_sizes(const ModelInputs& inputs) {
+  if (inputs.batch < 1 || inputs.tokens < 0 || inputs.tokens > max_positions ||
+      (inputs.tokens > 0 && inputs.batch > max_positions / inputs.tokens)) {
+    refuse(Code::SHAPE, "there must be 1 to " + std::to_string(max_positions) + " tokens",
+           by(inputs.batch, inputs.tokens));
+  }
+  for (const auto* values : {&inputs.ids, &inputs.mask}) {
+    if (!values->empty() && values->size() != static_cast<std::size_t>(inputs.batch * inputs.tokens)) {
+      refuse(Code::SHAPE, "ids and mask must be [batch, tokens], " + by(inputs.batch, inputs.tokens),
+             std::to_string(values->size()) + " values");
+    }
+  }
+  for (const std::int64_t length : inputs.audio_lengths) {
+    if (length > INT32_MAX) refuse(Code::POSITION, "an audio length must fit 32 bits", length);
+  }
+  std::int64_t left = max_positions;
+  for (const auto* grids : {&inputs.image_grids, &inputs.video_grids}) {
+    for (const auto& [time, height, width] : *grids) {
+      const std::string text = by(time, height, width);
+      if (time < 1 || height < 1 || width < 1) refuse(Code::POSITION, "a grid must be at least 1 x 1 x 1", text);
+      if (time > left || height > left / time || width > left / time / height) {
+        refuse(Code::POSITION, "all grids must have at most " + std::to_string(max_positions) + " patches", text);
+      }
+      left -= time * height * width;
+    }
+  }
+}
+
 }  // namespace made
 
 namespace {
@@ -99,33 +127,6 @@ Place place_of(const files::Json& json, std::string_view path, files::Ledger& le
   return place;
 }
 
-void check_sizes(const ModelInputs& inputs) {
-  using made::by;
-  using made::refuse;
-  if (inputs.batch < 1 || inputs.tokens < 0 || inputs.tokens > max_positions ||
-      (inputs.tokens > 0 && inputs.batch > max_positions / inputs.tokens)) {
-    refuse(Code::SHAPE, "there must be 1 to " + std::to_string(max_positions) + " tokens",
-           by(inputs.batch, inputs.tokens));
-  }
-  for (const auto* values : {&inputs.ids, &inputs.mask}) {
-    if (!values->empty() && values->size() != static_cast<std::size_t>(inputs.batch * inputs.tokens)) {
-      refuse(Code::SHAPE, "ids and mask must be [batch, tokens], " + by(inputs.batch, inputs.tokens),
-             std::to_string(values->size()) + " values");
-    }
-  }
-  std::int64_t left = max_positions;
-  for (const auto* grids : {&inputs.image_grids, &inputs.video_grids}) {
-    for (const auto& [time, height, width] : *grids) {
-      const std::string text = by(time, height, width);
-      if (time < 1 || height < 1 || width < 1) refuse(Code::POSITION, "a grid must be at least 1 x 1 x 1", text);
-      if (time > left || height > left / time || width > left / time / height) {
-        refuse(Code::POSITION, "all grids must have at most " + std::to_string(max_positions) + " patches", text);
-      }
-      left -= time * height * width;
-    }
-  }
-}
-
 ModelPositions positions_at(const Place& place, const ModelInputs& inputs, made::Merge merge) {
   const std::optional<PositionFacts> facts = files::find_positions(place.type);
   const auto refuse_type = [&] {
@@ -163,7 +164,7 @@ ModelPositions made::positions_with(const std::string& config, const ModelInputs
                  "coordinates: save these, [axes, tokens], as an .npy and give that file as the positions)",
                  files::shown(json.at("_class_name")));
   }
-  check_sizes(inputs);
+  made::check_sizes(inputs);
   files::Ledger ledger;
   return positions_at(place_of(json, inputs.part, ledger), inputs, merge);
 }

@@ -35,7 +35,7 @@ std::vector<std::span<const Place>> pieces(std::span<const Place> places, std::i
   const double start = places[0][0];
   std::size_t first = 0;
   for (std::size_t i = 0; i < places.size(); ++i) {
-    if (places[i][0] - start < real(static_cast<std::int64_t>(found.size() + 1) * ids)) continue;
+    if (places[i][0] - start < static_cast<double>(found.size() + 1) * real(ids)) continue;
     found.push_back(places.subspan(first, i - first));
     first = i;
   }
@@ -62,9 +62,12 @@ struct Omni {
   std::int64_t vision_start = -1, audio_start = -1;
 
   std::int64_t sound_tokens(std::int64_t length) const {
-    if (!merged) return length < 3 ? 0 : ((length - 1) / 2 - 1) / 2 + 1;
     const std::int64_t chunk = 2 * window, rest = length % chunk;
-    return (rest + 7) / 8 + length / chunk * 13;  // three times halved, rounded up
+    const std::int64_t tokens = merged       ? (rest + 7) / 8 + length / chunk * 13  // three times halved, rounded up
+                                : length < 3 ? 0
+                                             : ((length - 1) / 2 - 1) / 2 + 1;
+    if (tokens < 1) refuse(Code::POSITION, "an audio length must make at least one token (3 frames do)", length);
+    return tokens;
   }
   // Checks that the tokens that a start mark announces follow it.
   void check_start(const Row& row, std::int64_t word) const {
@@ -101,26 +104,23 @@ void lay_piece(Walk& walk, Row& row, const Omni& omni, const Piece& piece) {
   row.words(run.first - piece.marks() - row.token);
   row.words(omni.merged ? piece.marks() : 1);
   if (piece.sounding && !omni.merged) row.again();
+  const bool sees = run.kind != Kind::sound, hears = !sees || piece.sounding;
+  const Area grid = sees ? walk.next_grid(run.kind, row) : Area{0, 0, 0};
+  const std::int64_t tokens = hears ? omni.sound_tokens(walk.next_sound(row)) : 0;
+  row.check(run, grid.tokens() + tokens);
+  if (piece.sounding) {
+    const auto begin = row.kinds.begin();
+    row.check({Kind::film, 0, std::count(begin + run.first, begin + run.end, Kind::film)}, grid.tokens());
+  }
   std::vector<Place> seen, heard;
-  if (run.kind != Kind::sound) {
-    const Area grid = walk.next_grid(run.kind, row);
+  if (sees) {
     const float seconds = run.kind == Kind::film ? walk.seconds() : 1, rate = static_cast<float>(omni.per_second);
     seen = row.block(grid, [&](std::int64_t frame) {
       const auto time = static_cast<double>(static_cast<float>(frame) * seconds * rate);
       return omni.merged ? time : std::trunc(time);
     });
   }
-  if (run.kind == Kind::sound || piece.sounding) {
-    const std::int64_t length = walk.next_sound(row), tokens = omni.sound_tokens(length);
-    if (tokens < 1) refuse(Code::POSITION, "an audio length must make at least one token (3 frames do)", length);
-    for (std::int64_t i = 0; i < tokens; ++i) heard.emplace_back().fill(row.sum(row.next, real(i)));
-  }
-  row.check(run, static_cast<std::int64_t>(seen.size() + heard.size()));
-  if (piece.sounding) {
-    const auto begin = row.kinds.begin();
-    const auto films = std::count(begin + run.first, begin + run.end, Kind::film);
-    row.check({Kind::film, 0, films}, static_cast<std::int64_t>(seen.size()));
-  }
+  for (std::int64_t i = 0; i < tokens; ++i) heard.emplace_back().fill(row.sum(row.next, real(i)));
   const bool by_time = omni.merged || !piece.sounding;
   const Mixed mixed = by_time ? mixed_by_time(seen, heard) : mixed_by_pieces(seen, heard, omni.piece);
   row.add(mixed.places);

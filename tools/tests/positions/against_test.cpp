@@ -166,8 +166,42 @@ TEST(Against, packed_sequences_that_see_and_their_shards) {
   };
   EXPECT_TRUE(check(request, part({0, 1, 2, 9, 10, 11, 12, 13, 14, 21, 22, 23})).equal());
   expect(check(request, part({3, 4, 5, 6, 7, 8, 15, 16, 17, 18, 19, 20})), IdsRule::other_rank);
+  request.inputs.mask.assign(24, 1);
+  request.inputs.mask[0] = 0;  // the first token of this rank
+  Rows hidden = part({0, 1, 2, 9, 10, 11, 12, 13, 14, 21, 22, 23});
+  for (std::vector<double>& axis : hidden) {
+    for (std::size_t i = 1; i < 6; ++i) axis[i] -= 1;
+    axis[0] = -7;
+  }
+  EXPECT_TRUE(check(request, hidden).equal());
   request.cu_seqlens = {0, 12, 23};
   test::expect_error("POSITION", "the bounds of one row", [&] { make_positions(request); });
+  request.cu_seqlens = {0};
+  for (std::int64_t i = 0; i < 5000; ++i) request.cu_seqlens.push_back(i);
+  request.cu_seqlens.push_back(10000);
+  request.inputs.ids.assign(10000, 1);
+  request.inputs.mask.clear();
+  request.inputs.tokens = 10000;
+  test::expect_error("SHAPE", "5001 x 5001", [&] { make_positions(request); });
+}
+
+TEST(Against, packed_sequences_without_ids) {
+  PositionsRequest request;
+  request.cu_seqlens = {0, 3, 6};
+  EXPECT_TRUE(check(request, {{0, 1, 2, 0, 1, 2}}).equal());
+  expect(check(request, {{0, 1, 2, 3, 4, 5}}), IdsRule::through_sequences);
+  expect(check(request, {{0, 1, 2, 0, 9, 2}}), IdsRule::unknown);
+  request.split = Split::contiguous;
+  request.ranks = 3;
+  EXPECT_TRUE(check(request, {{0, 0}}).equal());
+  expect(check(request, {{1, 1}}), IdsRule::other_rank);
+}
+
+TEST(Against, patches_of_a_tower) {
+  PositionsRequest request{.config = R"({"model_type": "qwen2_vl_vision"})"};
+  request.inputs.image_grids = {{1, 2, 2}};
+  EXPECT_TRUE(check(request, {{0, 0, 1, 1}, {0, 1, 0, 1}}).equal());
+  expect(check(request, {{0, 1, 0, 1}, {0, 0, 1, 1}}), IdsRule::unknown);
 }
 
 TEST(Against, words_alone) {
@@ -179,6 +213,9 @@ TEST(Against, words_alone) {
   expect(check(request, {{0, 1, 2, 3, 0, 1, 2, 3}}, 2), IdsRule::through_padding);
   expect(check(request, {{9, 9, 0, 1, 4, 0, 1, 2, 3, 4}}, 2), IdsRule::through_padding);
   test::expect_error("SHAPE", "[1, 2, 4]", [&] { check(request, {{0, 1, 0, 1}}, 2); });
+  const std::vector<double> ids = {9, 9, 0, 1, 0, 1, 2, 3};
+  EXPECT_TRUE(check_ids(request, ids, std::vector<std::int64_t>{1, 2, 4}).equal());
+  test::expect_error("SHAPE", "8 values", [&] { check_ids(request, ids, std::vector<std::int64_t>{2, 5}); });
 }
 
 }  // namespace
