@@ -165,6 +165,9 @@ TEST(Equation, a_packed_tensor_and_rows_of_the_callers_turn_by_rows_per_head_too
   rotate(slice(wanted.view(0, 4), 8, 16), table);
   rotate(slice(wanted.view(4, 2), 8, 16), table);
   EXPECT_EQ(out.data, wanted.data);
+  Tensors more{5, 10};
+  tests::expect_error_with("SHAPE", "out must have the shape of qkv",
+                           [&] { rotate_qkv(qkv.view(), more.view(), 2, table); });
 
   Tensors both{5, 6}, each = both;  // 4 of q, 2 of k
   rotate_qk(both.view(0, 4), both.view(4, 2), table);

@@ -86,6 +86,9 @@ TEST_F(LearnedFiles, DirectionsAreThoseOfTheCheckpointByHeadAxisAndPair) {
   for (int i = 0; i < 3 * 2 * 4; ++i) directions.push_back(static_cast<float>(i));
   Model mochi = parse_config(R"({"_class_name": "MochiTransformer3DModel", "num_attention_heads": 2,
                                  "attention_head_dim": 8})");
+  const auto origin = std::ranges::find(only(mochi).origins, "inv_freq", &ValueOrigin::value);
+  ASSERT_NE(origin, only(mochi).origins.end());
+  EXPECT_EQ(origin->origin.key, "0 until pos_frequencies is read");
   apply_weights(mochi, write("m.safetensors",
                              {make_tensor<float>("pos_frequencies", ElementType::f32, {3, 2, 4}, directions)}));
   EXPECT_EQ(only(mochi).rope.inv_freq, (std::vector<double>{0, 1, 2, 3, 8,  9,  10, 11, 16, 17, 18, 19,  //
