@@ -108,6 +108,9 @@ TEST(Equation, what_cancels_and_what_almost_does) {
   Frequencies still{.inv_freq = {0, 0}, .pairing = Pairing::half};
   still.phase = {0x1.23456789p-90, 0};  // the first pair alone has one: one doubt settles a whole vector
   expect_right(still, std::vector<std::int64_t>{5});
+  Frequencies first{.inv_freq = {0x1.921fb54442d18p+0, 0}, .pairing = Pairing::half};  // pi/2; axis 1 turns nothing
+  first.summed_axes = 2;
+  expect_right(first, std::vector<std::int64_t>{1, 2, 3, 4, 7, 7, 7, 7});
 }
 
 TEST(Equation, a_phase_is_added_to_any_rope) {

@@ -183,15 +183,10 @@ class DiffusersReader {
     check_widths();
   }
 
-  // A list may be shorter or longer than the class's: its axes then have no names, or one name fewer.
+  // The axes of a list that is shorter or longer than the class's have no names.
   void name_axes(const Object& from, const std::string& key) {
     if (widths_.empty() || widths_.size() > 16) from.refuse(key, "must have 1 to 16 axes");
-    if (widths_.size() == axes_.size() || axes_.empty()) return;
-    if (widths_.size() + 1 == axes_.size() && axes_.front() == "time") {
-      model_.axis_names.erase(model_.axis_names.begin());
-    } else {
-      model_.axis_names.clear();
-    }
+    if (widths_.size() != axes_.size()) model_.axis_names.clear();
   }
 
   void check_widths() const {
