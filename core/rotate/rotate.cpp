@@ -96,7 +96,7 @@ void rotate_numbered(void* context, Index begin, Index end) {
   for (Index next; begin < end; begin = next) {
     const Index from = begin % run.group, whole = (end - begin) / run.group;
     Index count = 1, step = 0;
-    if (from == 0 && whole > 1) count = run.stretch(begin / run.group, whole, step);
+    if (from == 0) count = run.stretch(begin / run.group, whole, step);
     next = std::min(end, begin - from + count * run.group);
     run.rotate(begin / run.group, count, step, from, next - begin + from);
   }
