@@ -241,8 +241,8 @@ rotary_status rotary_table_make(const rotary_frequencies* frequencies, int64_t r
     const int axes = std::max(1, f.summed_axes);
     const auto some = [&](std::int64_t count) {  // that these frequencies take
       if (axes == 1 && f.xpos.scale == 0) return positions(0, count);
-      return Positions(
-          std::vector<double>(static_cast<std::size_t>(positions(0, count).tokens() * axes), f.xpos.center), axes);
+      const std::int64_t values = detail::checked_product("table", positions(0, count).tokens(), axes);
+      return Positions(std::vector<double>(static_cast<std::size_t>(values), f.xpos.center), axes);
     };
     *table = new rotary_table{Table(f, some(rows))};
     (*table)->rows.assign(f, some(0));

@@ -67,7 +67,7 @@ class SlotNumbers {
     if (sequence < 0 || sequence >= slots_.sequences || position < 0) return -1;
     const auto [page, token] = place_of(position);
     const Index entry = slots_.indptr[sequence] + page;
-    if (entry >= slots_.indptr[sequence + 1]) return -1;
+    if (entry < 0 || entry >= slots_.indptr[sequence + 1]) return -1;
     const Index index = slots_.indices[entry];
     return index >= 0 && index < pages_ ? index * page_size_ + token : -1;
   }

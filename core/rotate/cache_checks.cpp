@@ -76,9 +76,7 @@ void check_rows(const char* operation, const Cache& cache, const Slots& slots, c
 // Adds the cache's k and v to the memory that the call writes.
 void check_destination(const char* operation, const ConstHeads& k, const ConstHeads& v, const Cache& cache,
                        const Slots& slots, Writes& written) {
-  if (cache.type > CacheType::bf16)
-    fail(Code::DTYPE, operation, "the cache must be same, f8_e4m3, f32, f16 or bf16 but got value ",
-         static_cast<int>(cache.type));
+  check_cache_type(operation, cache.type);
   const std::int64_t k_bytes = bytes_of(cached_type(cache.type, k.dtype));
   const std::int64_t v_bytes = bytes_of(cached_type(cache.type, v.dtype));
   check_cache_sides(operation, k, k_bytes, v, v_bytes, cache);
@@ -134,7 +132,7 @@ void check_pages(const char* operation, const Cache& cache, const Slots& slots, 
       fail(Code::SHAPE, operation, "batch_indices must be below the ", slots.sequences, " sequences but token ", i,
            " has ", sequence);
     const std::int64_t entry = std::int64_t{slots.indptr[sequence]} + position / cache.page_size;
-    if (entry >= slots.indptr[sequence + 1])
+    if (entry < 0 || entry >= slots.indptr[sequence + 1])
       fail(Code::SHAPE, operation, "positions must lie in their sequence's pages but token ", i, " of sequence ",
            sequence, " has ", position);
     const std::int32_t page = slots.indices[entry];
@@ -221,6 +219,12 @@ bool plainly_sound(const ConstHeads& q, const Heads& q_out, const ConstHeads& k,
 }
 
 }  // namespace
+
+void check_cache_type(const char* operation, CacheType type) {
+  if (type <= CacheType::bf16) return;
+  fail(Code::DTYPE, operation, "the cache must be same, f8_e4m3, f32, f16 or bf16 but got value ",
+       static_cast<int>(type));
+}
 
 void check_append(const char* operation, const ConstHeads& k, const ConstHeads& v, const Cache& cache,
                   const Slots& slots) {

@@ -35,12 +35,17 @@ void* k_data(const C& cache, std::int64_t bytes) noexcept {
 // are distinct, the pointer is valid. Throws SHAPE, DTYPE.
 ROTARY_API void check_cache_side(const char* operation, const char* name, const Layout& side, const void* data,
                                  std::int64_t bytes, const char* x_name, const Layout& x);
+// Checks what the layouts of a cache do not say.
 template <class C>
-void check_cache_sides(const char* operation, const ConstHeads& k, std::int64_t k_bytes, const ConstHeads& v,
-                       std::int64_t v_bytes, const C& cache) {
+void check_cache_offset(const char* operation, const C& cache) {
   if (cache.k_offset < 0 || cache.v_head_dim < 0)
     fail(Code::SHAPE, operation, "k_offset and v_head_dim must not be negative but got ", cache.k_offset, " and ",
          cache.v_head_dim);
+}
+template <class C>
+void check_cache_sides(const char* operation, const ConstHeads& k, std::int64_t k_bytes, const ConstHeads& v,
+                       std::int64_t v_bytes, const C& cache) {
+  check_cache_offset(operation, cache);
   check_cache_side(operation, "the cache's k", k_layout(cache), k_data(cache, k_bytes), k_bytes, "k", k.layout);
   if (!has_elements(v.layout)) return;
   check_cache_side(operation, "the cache's v", v_layout(cache), cache.v, v_bytes, "v", v.layout);
@@ -174,6 +179,8 @@ inline CachedType cached_type(CacheType type, DType heads) noexcept {
   return {false, type == CacheType::f32 ? DType::f32 : type == CacheType::f16 ? DType::f16 : DType::bf16};
 }
 
+// Throws DTYPE for a type that is none.
+void check_cache_type(const char* operation, CacheType);
 // The checks of append and of rotate_append; the second sets q_job, for the block of q from options.first on.
 void check_append(const char* operation, const ConstHeads& k, const ConstHeads& v, const Cache&, const Slots&);
 void check_rotate_append(const char* operation, const ConstHeads& q, const Heads& q_out, const ConstHeads& k,

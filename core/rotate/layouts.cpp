@@ -5,6 +5,7 @@
 
 #include "cache_checks.h"
 #include "rotary/cache.h"
+#include "runtime/float_state.h"
 #include "values/names.h"
 #include "values/storage.h"
 
@@ -54,9 +55,15 @@ Heads slice(const Heads& x, int first, int head_dim) {
 
 // ---- elements ----
 
-f16 to_f16(float x) noexcept { return encode_f16(x); }
+f16 to_f16(float x) noexcept {
+  const FloatState ours;
+  return encode_f16(x);
+}
 bf16 to_bf16(float x) noexcept { return encode_bf16(x); }
-float to_float(f16 x) noexcept { return decode(x); }
+float to_float(f16 x) noexcept {
+  const FloatState ours;
+  return decode(x);
+}
 float to_float(bf16 x) noexcept { return decode(x); }
 
 // ---- caches ----

@@ -228,7 +228,7 @@ DoubleTable double_table(const Frequencies& frequencies, const Positions& positi
                                       : static_cast<long double>(values.reals[at]);
   };
   const std::size_t summed = static_cast<std::size_t>(frequencies.summed_axes);
-  if (summed > 0) check_axes("reference::double_table", frequencies, positions.axes());
+  if (frequencies.axes() > 1) check_axes("reference::double_table", frequencies, positions.axes());
   for (std::size_t k = 0; k < count * heads; ++k) {
     const std::size_t row = k / heads, head = k % heads;
     for (std::size_t i = 0; i < pairs; ++i) {
@@ -274,6 +274,13 @@ void rotate(std::span<double> x, const Layout& layout, const DoubleTable& table,
   if (table.heads < 1 || layout.heads % table.heads != 0)
     fail(Code::SHAPE, "reference::rotate", "the layout must have a multiple of the ", table.heads,
          " heads that the table has rows for but has ", layout.heads);
+  std::int64_t extent = layout.head_dim;
+  if (has_elements(layout) && (!extend(extent, layout) || extent > std::ssize(x)))
+    fail(Code::SHAPE, "reference::rotate", "x must hold the elements of its layout but has ", std::ssize(x));
+  const std::int64_t rows = std::int64_t{table.batch} * table.tokens * table.heads;
+  if (std::ssize(table.cos) < rows * table.pairs || std::ssize(table.sin) < rows * table.pairs)
+    fail(Code::SHAPE, "reference::rotate", "cos and sin must hold the rows of the table but have ",
+         std::ssize(table.cos), " and ", std::ssize(table.sin), " values");
   const TableShape shape{table.pairing, table.pairs, table.batch, table.tokens, table.heads};
   const bool backward = direction == Direction::backward;
   for_each_head(layout, layout, shape, [&](std::int64_t at, std::int64_t, std::int64_t row) {

@@ -417,15 +417,14 @@ void detail::rotate_qk_by(const char* operation, const Heads& q, const Heads& k,
   std::int64_t length = 0;
   if (add_overflows(first_position, tokens, &length)) length = std::numeric_limits<std::int64_t>::max();
   Frequencies turns = frequencies(rope, length);
+  const Heads of_q = slice(q, first, 2 * turns.pairs()), of_k = slice(k, first, 2 * turns.pairs());
+  const TableShape shape{turns.pairing, turns.pairs(), 1, tokens, turns.head_rows};
+  check_heads(operation, {of_q, of_q}, {of_k, of_k}, shape, options.direction);
   const Executor& threads = executor_of(options);
   const Table table(turns, at, threads);
   RotateOptions of_slices = options;
   of_slices.first = 0;
-  const Heads of_q = slice(q, first, table.rotary_dim()), of_k = slice(k, first, table.rotary_dim());
   if (!table.xpos()) return rotate_qk(of_q, of_k, table, of_slices);
-  TableShape shape = shape_of(table);
-  shape.xpos = false;
-  check_heads(operation, {of_q, of_q}, {of_k, of_k}, shape, options.direction);
   rotate(of_q, table, of_slices);
   turns.xpos.reciprocal = !turns.xpos.reciprocal;
   rotate(of_k, Table(turns, at, threads), of_slices);

@@ -32,6 +32,7 @@ void check_factors(const char* operation, const Layout& l, std::span<const float
 
 // The rows of the table times the factors, rounded to f32.
 Table times(const Table& table, std::span<const float> scale) {
+  const FloatState ours;
   const auto tokens = static_cast<std::size_t>(table.tokens()), rows = static_cast<std::size_t>(table.batch()) * tokens;
   const std::size_t row = static_cast<std::size_t>(table.head_rows()) * static_cast<std::size_t>(table.pairs());
   const std::size_t many = std::max(rows, scale.size());

@@ -185,6 +185,8 @@ void shift(const Heads& k, const Heads& v, const Table& table, std::int64_t keep
 void shift(const Cache& cache, DType dtype, const Table& table, std::int64_t keep, std::int64_t drop,
            const Sequences& sequences, const RotateOptions& options) {
   check_dtype("shift", dtype);
+  check_cache_type("shift", cache.type);
+  check_cache_offset("shift", cache);
   const CachedType type = cached_type(cache.type, dtype);
   if (type.f8) fail(Code::DTYPE, "shift", "the cache must hold f32, f16 or bf16 but its type is f8_e4m3");
   const Heads k{k_data(cache, bytes_of(type)), type.dtype, k_layout(cache)};

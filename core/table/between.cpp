@@ -27,7 +27,6 @@ template <class... Parts>
 class RopeAtPositions {
  public:
   RopeAtPositions(const Frequencies& f, const Positions& p, std::vector<std::int64_t>& converted) : f_(f), p_(p) {
-    checked_pairs(f);
     values_ = PositionsAccess::values(p, converted);
     check_positions(f, p, values_.reals);
   }
@@ -168,17 +167,20 @@ Positions detail::set_between(const Frequencies& from, const Positions& from_pos
                               const Positions& to_positions, const TableOptions& options, BetweenMemory& memory) {
   check_options(options);
   if (options.angles != Angles::exact) refuse_between(Code::VALUE, "angles must be exact but got float32");
-  const RopeAtPositions before(from, from_positions, memory.from), after(to, to_positions, memory.to);
+  checked_pairs(from);
+  checked_pairs(to);
   Frequencies& turn = memory.turn;
   check_between(from, {from_positions.batch(), from_positions.tokens()}, to,
                 {to_positions.batch(), to_positions.tokens()}, turn);
+  const RopeAtPositions before(from, from_positions, memory.from), after(to, to_positions, memory.to);
   const std::int64_t tokens = to_positions.tokens();
   const int batch = std::max(from_positions.batch(), to_positions.batch());
   memory.integers.clear();
   memory.doubles.clear();
 
   if (are_one_rope(from, to)) {
-    const int axes = std::max({before.axes(), after.axes(), from.summed_axes});
+    const int given = std::max(before.axes(), after.axes());  // more than the rope has are left out
+    const int axes = std::max(std::min(given, from.axes()), from.summed_axes);
     turn.phase.clear();
     if (before.integers() != nullptr && after.integers() != nullptr &&
         distances(before, before.integers(), after, after.integers(), axes, batch, tokens, memory.integers))

@@ -66,7 +66,7 @@ TEST_F(AppendChecks, SaysWhatIsWrongOnTheHostAlone) {
   const std::array<std::int32_t, 6> narrow{0, 1, 2, 4, 5, 99};
   missing = Slots::flat(narrow.data());
   refused("slots must be below the cache's 16 but token 5 has slot 99");
-  const std::array<std::int32_t, 3> indptr{0, 1, 2};
+  std::array<std::int32_t, 3> indptr{0, 1, 2};
   std::array<std::int32_t, 2> indices{3, 0};
   std::array<std::int32_t, 6> sequence{0, 0, 0, -1, 1, 1}, place{0, 1, 2, 9, 0, 4};
   missing = Slots::paged(indptr.data(), indices.data(), sequence.data(), place.data(), 2);
@@ -77,6 +77,9 @@ TEST_F(AppendChecks, SaysWhatIsWrongOnTheHostAlone) {
   refused("indices must be pages of the cache, from 0 to 3, but token 4 has page 4");
   indices[1] = 0;
   EXPECT_NO_THROW(to(cache(), missing));
+  indptr[0] = -1;
+  refused("positions must lie in their sequence's pages but token 0 of sequence 0 has 0");
+  indptr[0] = 0;
   missing.slot_int32 = narrow.data();
   expect_error("SHAPE", "[append] slots must be given by a slot mapping or by pages but got both",
                [&] { to(cache(), missing); });

@@ -114,6 +114,12 @@ TEST(Between, batches_and_axes_are_those_of_both_sides) {
   }
 }
 
+TEST(Between, axes_that_no_pair_uses_are_left_out) {
+  const Frequencies f = rope(10000);
+  const std::vector<std::int64_t> p = {3, 9}, q = {10, 8, 7};
+  EXPECT_TRUE(std::ranges::equal(between(f, Positions(p, 2), f, Positions(q, 3)).cos(), between(f, 3, f, 10).cos()));
+}
+
 TEST(Between, rows_of_heads_sums_and_phases_are_taken) {
   std::mt19937 random(5);
   std::uniform_real_distribution<double> any(-1, 1);
@@ -153,6 +159,7 @@ TEST(Between, refusals) {
   refused(Code::PAIRING, f, 1, other, 1);
   refused(Code::SHAPE, f, 1, fewer, 1);
   refused(Code::SHAPE, f, two, f, {1, 2, 3});
+  refused(Code::SHAPE, f, positions(0, std::int64_t{1} << 40), f, 1);  // before the run is written out
   refused(Code::SHAPE, f, {six, 1, 2}, f, {nine, 1, 3});
   refused(Code::VALUE, f, two, f, two, Angles::float32);
   refused(Code::POSITION, f, std::numeric_limits<double>::infinity(), f, 1);

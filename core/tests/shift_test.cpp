@@ -158,6 +158,13 @@ TEST(ShiftOfACache, SaysWhatIsWrong) {
                "that are not the same",
                [&] { shift(k, at(511, l), table, 0, 1); });
   shift(k, at(512, l), table, 0, 1);  // side by side
+  Cache cache = nhd(memory.data() + 64, nullptr, 2, 8, 2, 16);
+  cache.k_offset = -64;
+  expect_error("SHAPE", "[shift] k_offset and v_head_dim must not be negative but got -64 and 0",
+               [&] { shift(cache, DType::f32, table, 0, 1); });
+  cache.k_offset = 0, cache.type = static_cast<CacheType>(9);
+  expect_error("DTYPE", "[shift] the cache must be same, f8_e4m3, f32, f16 or bf16 but got value 9",
+               [&] { shift(cache, DType::f32, table, 0, 1); });
 }
 
 }  // namespace
