@@ -33,7 +33,7 @@ cmake -S "$root" -B "$build" -G Ninja -DCMAKE_CXX_COMPILER=clang++ -DCMAKE_BUILD
   -DCMAKE_CXX_FLAGS_RELEASE="-O1 -gline-tables-only" -DROTARY_TESTS=ON -DROTARY_FUZZ=ON -DROTARY_CUDA=OFF >&2
 cmake --build "$build" -j "$jobs" --target "${names[@]/#/fuzz_}" "${names[@]/#/replay_}" >&2
 mkdir -p "$findings"
-if [ -d /dev/shm ]; then export TMPDIR=/dev/shm; fi  # what a body writes is not worth a disk
+if [ -d /dev/shm ]; then export TMPDIR=/dev/shm; fi  # files of a body need no disk
 
 # pack FOLDER: its inputs in hex, the shortest first, up to a number of bytes.
 pack() {

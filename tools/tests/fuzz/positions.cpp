@@ -183,7 +183,7 @@ std::vector<std::string> seeds() {
   for (const char* text : {"packed:0,5,9", "image:24x34", "image:24x34/2", "zigzag:0/2:16", "striped:1/2:16"})
     texts.push_back("\1" + std::string(text));
   for (char question = 0; question < 4; ++question) texts.push_back(std::string("\2") + question + "\4\1\2\3\4\3\3\2");
-  // What is given; the images, the films, the sounds; and after that the token ids, each with its count - 1.
+  // The bits of `given`; images, films and sounds with their numbers; token ids, each with its count - 1.
   const std::vector<std::vector<int>> inputs = {
       {0, 1, 0, 3, 3, 0, 0, 0, 2, 4, 0, 1, 3, 5, 0, 0, 2},                            // an image between words
       {0, 1, 0, 3, 3, 0, 0, 4, 0, 1, 5, 5, 0},                                        // whose rows end in a column more
