@@ -40,7 +40,7 @@ __device__ inline CachePlace place_of(const CacheJob& cache, const FastDivide& p
   auto token = static_cast<std::uint32_t>(at.position);
   const std::uint32_t page = page_size.split(token);
   const std::int64_t entry = std::int64_t{read_only(slots.indptr + at.sequence)} + page;
-  if (entry >= read_only(slots.indptr + at.sequence + 1)) return {0, 0, false};
+  if (entry < 0 || entry >= read_only(slots.indptr + at.sequence + 1)) return {0, 0, false};
   const int index = read_only(slots.indices + entry);
   return {index, token, index >= 0 && index < cache.pages};
 }
