@@ -237,6 +237,21 @@ TEST_F(Families, latent_attention) {
                    Pairing::interleaved});
 }
 
+TEST_F(Families, sizes_of_latent_attention_are_counts) {
+  const std::string of_v3 = mla("deepseek_v3"), of_axk2 = mla("axk2");
+  for (const char* value : {"-4", "1073741825", "9223372036854775807", "18446744073709551615"}) {
+    const std::string wrong = std::string(" must be from 0 to 1073741824 but got ") + value;
+    const auto with_value = [&](std::string config, const std::string& key) {
+      const std::size_t at = config.find(key) + key.size();
+      return config.replace(at, config.find(',', at) - at, value) + "}";
+    };
+    expect_refused(make("rank", with_value(of_v3, "\"kv_lora_rank\": "), tensors_of(latent(at0))), "CONFIG_VALUE",
+                   "kv_lora_rank" + wrong, Pairing::half);
+    expect_refused(make("gate", with_value(of_axk2, "\"v_head_dim\": "), tensors_of(latent(at0))), "CONFIG_VALUE",
+                   "v_head_dim" + wrong, Pairing::half);
+  }
+}
+
 // The key of the config is turned over in its place, or added; a config without changes keeps its bytes.
 TEST_F(Families, keys_of_the_config) {
   const std::string glm = mla("glm_moe_dsa") + R"(, "index_n_heads": 2, "index_head_dim": 6)";
