@@ -187,6 +187,8 @@ Folder open_folder(const fs::path& path) {
   }
   const Weights weights = find_weights(path, names);
   open_shards(folder, weights);
+  const auto is_native = [](const std::string& name) { return name.starts_with("consolidated"); };
+  if (names.contains("params.json") && std::ranges::any_of(weights.files, is_native)) folder.config = "params.json";
   folder.adapter =
       std::ranges::all_of(weights.files, [](const std::string& name) { return name.starts_with("adapter_model"); });
   for (const std::string& name : names) {

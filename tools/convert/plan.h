@@ -41,7 +41,7 @@ Bytes bytes_of(const Shard&, std::size_t entry);  // a tensor's, by its number i
 
 struct Folder {
   std::filesystem::path path;
-  std::string config;    // config.json, or params.json in Mistral's native form
+  std::string config;    // config.json, or params.json of Mistral's native weights, whose pairing differs
   bool adapter = false;  // an adapter of PEFT, LoRA or DoRA, without weights of a model
   std::vector<Shard> shards = {};
   std::vector<std::string> others = {};      // files that are copied unchanged: indices, tokenizer ...

@@ -145,6 +145,22 @@ TEST_F(Folders, other_forms_of_the_weights_are_left_out) {
             (std::vector<std::string>{"consolidated.safetensors", "model.gguf", "pytorch_model.bin", "original/"}));
 }
 
+// Native weights are interleaved, whatever the config.json beside them says of transformers' own.
+TEST_F(Folders, native_weights_have_the_native_config) {
+  const std::string at = "layers.0.attention.";
+  const fs::path source = make("m", two_layers,
+                               {some_tensor(at + "wq.weight", ElementType::bf16, {32, 32}),
+                                some_tensor(at + "wk.weight", ElementType::bf16, {16, 32})},
+                               {}, "consolidated.safetensors");
+  write_text(source / "params.json", R"({"dim": 32, "n_layers": 1, "n_heads": 4, "n_kv_heads": 2, "head_dim": 8,
+ "hidden_dim": 16, "vocab_size": 8, "norm_eps": 1e-6, "rope_theta": 10000.0})");
+  expect_refused(source, "PAIRING", "is interleaved (GPT-J) already");
+  const ConvertResult result = there_and_back("m", Pairing::interleaved);
+  EXPECT_EQ(result.config_file, "params.json");
+  ASSERT_EQ(result.notes.size(), 1U);
+  EXPECT_TRUE(result.notes[0].starts_with("params.json of ")) << result.notes[0];
+}
+
 TEST_F(Folders, outputs_that_are_refused) {
   make("one", two_layers, both_layers());
   fs::create_directories(path("empty"));  // an empty output folder is accepted
