@@ -89,6 +89,19 @@ TEST(Plan, leaves_a_rope_as_it_was_trained) {
   }
 }
 
+// A converted checkpoint: its config.json cannot say the pairing of its weights.
+TEST(Plan, keeps_the_pairing_of_the_weights) {
+  extend::Request request = asked(small(""), 8192);
+  request.model.ropes.front().rope.pairing = Pairing::interleaved;
+  const extend::Plan plan = extend::plan(request);
+  EXPECT_EQ(plan.recommended, "yarn");
+  for (const char* method : {"linear", "yarn", "llama3", "default"}) {
+    const extend::MethodPlan& one = method_of(plan, method);
+    ASSERT_EQ(one.refused, "") << method;
+    EXPECT_EQ(one.ropes.front().planned.pairing, Pairing::interleaved) << method;
+  }
+}
+
 // The kinds of yarn that have a rope_type of their own keep it, and with it its meaning.
 TEST(Plan, says_the_kinds_of_yarn_by_their_own_words) {
   for (const char* word : {"telechat3-yarn", "deepseek_yarn", "yarn"}) {
