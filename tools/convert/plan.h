@@ -102,7 +102,7 @@ Heads heads_in(const TensorInfo&, const TensorName&, const ModelRope&, const Tex
 // `count` heads of queries, each in `stride` rows.
 Heads of_queries(const ModelRope&, int count, std::int64_t stride);
 Heads heads_of_indexer(Role, const ModelRope&, const TextPart&);
-std::shared_ptr<const Sources> order_of(const Heads&, Pairing to);
+std::shared_ptr<const Sources> order_of(const Heads&, Pairing to);  // throws SHAPE
 
 // ---- suffixes.cpp: the change of a part of a projection or a norm, by the suffix of its name ----
 
