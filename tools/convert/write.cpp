@@ -165,7 +165,10 @@ std::vector<fs::path> left_behind(const fs::path& given) {
   std::vector<fs::path> found;
   std::error_code error;
   for (fs::directory_iterator entry(output.parent_path(), error), end; !error && entry != end; entry.increment(error)) {
-    if (path_text(entry->path().filename()).starts_with(prefix)) found.push_back(entry->path());
+    const std::string name = path_text(entry->path().filename());
+    const bool numbered =
+        name.size() > prefix.size() && name.find_first_not_of("0123456789", prefix.size()) == name.npos;
+    if (numbered && name.starts_with(prefix)) found.push_back(entry->path());
   }
   return found;
 }

@@ -180,6 +180,16 @@ TEST_F(Folders, outputs_that_are_refused) {
   expect_error("FILE", "parent folder must be there", to(path("none") / "deep"));
 }
 
+TEST_F(Folders, a_killed_conversion_is_known_by_its_number) {
+  ConvertRequest request = verified();
+  for (const char* name : {"out.partial-notes", "out.partial-12a", "out.partial-", "out.partial-127"})
+    fs::create_directories(path(name));
+  std::vector<fs::path> found;
+  request.left_behind = [&found](const fs::path& folder) { found.push_back(folder.filename()); };
+  rotary::convert(request);
+  EXPECT_EQ(found, std::vector<fs::path>{"out.partial-127"});
+}
+
 TEST_F(Folders, a_stopped_conversion_leaves_nothing) {
   ConvertRequest request = verified();
   for (const bool at_verify : {false, true}) {
