@@ -96,7 +96,10 @@ TEST_F(Folders, subfolders_without_weights_are_copied) {
   write_text(source / "1_Pooling" / "config.json", "{}");
   fs::create_directories(source / "onnx");
   write_text(source / "onnx" / "model.onnx", "x");
-  convert(source, Pairing::interleaved, path("pooled-2"));
+  fs::create_directory_symlink("..", source / "1_Pooling" / "circle");
+  fs::create_symlink("nowhere", source / "1_Pooling" / "dangling");
+  EXPECT_EQ(convert(source, Pairing::interleaved, path("pooled-2")).left_out,
+            (std::vector<std::string>{"1_Pooling/circle/", "1_Pooling/dangling", "onnx/"}));
   EXPECT_EQ(read_text(path("pooled-2") / "1_Pooling" / "config.json"), "{}");
   EXPECT_FALSE(fs::exists(path("pooled-2") / "onnx"));
 }
