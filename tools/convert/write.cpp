@@ -94,10 +94,12 @@ void write_files(const Plan& plan, const fs::path& partial, const fs::path& outp
                         [&](const Sink& sink) { sink(files::bytes_of(config)); });
 }
 
-// The folder's own path, without "." and a slash at its end.
+// The folder's own path, without "." and a slash at its end; of a link that of the folder it leads to.
 fs::path normal_path(const fs::path& path) {
   const fs::path normal = fs::absolute(path).lexically_normal();
-  return normal.has_filename() ? normal : normal.parent_path();
+  std::error_code missing;
+  const fs::path own = normal.has_filename() ? normal : normal.parent_path(), there = fs::canonical(own, missing);
+  return missing ? own : there;
 }
 
 class PartialFolder {

@@ -169,6 +169,11 @@ TEST_F(Folders, outputs_that_are_refused) {
   fs::create_directories(path("empty"));  // an empty output folder is accepted
   convert(path("one"), Pairing::interleaved, path("empty"));
   EXPECT_TRUE(fs::exists(path("empty") / "model.safetensors"));
+  fs::create_directories(path("target"));  // and so is a link to one
+  fs::create_directory_symlink("target", path("to target"));
+  convert(path("one"), Pairing::interleaved, path("to target"));
+  EXPECT_TRUE(fs::is_symlink(path("to target")));
+  EXPECT_TRUE(fs::exists(path("target") / "model.safetensors"));
   write_text(path("file"), "x");
   const auto to = [&](const fs::path& output) {
     return [this, output] { convert(path("one"), Pairing::interleaved, output); };
