@@ -188,7 +188,8 @@ Stamp stamp_of(const ApplyOptions& options, const Applied& applied) {
   stamp.facts["direction"] = options.backward ? "backward" : "forward";
   for (const tools::Reading& reading : applied.readings.tensors) {
     std::string& words = stamp.facts["layout"];
-    if (words.find(reading.word) == std::string::npos) words += (words.empty() ? "" : ", ") + reading.word;
+    const bool listed = (", " + words + ", ").find(", " + reading.word + ", ") != std::string::npos;  // thd is not bthd
+    if (!listed) words += (words.empty() ? "" : ", ") + reading.word;
   }
   for (const Tensor* tensor : applied.tensors) stamp.tensors.push_back(tensor->name);
   return stamp;

@@ -15,6 +15,7 @@
 #include "shared/text.h"
 #include "source.h"
 #include "text/io.h"
+#include "text/json.h"
 #include "text/paths.h"
 #include "values/fail.h"
 
@@ -44,7 +45,13 @@ std::string models_text(const std::vector<std::string>& configs) {
   for (const std::string& config : configs) {
     const std::string text = config_text_at(config);
     if (text.empty())
-      fail(Code::FORMAT, "explore", "CONFIG must be JSON but ", config, " is GGUF: open it in the page itself");
+      fail(Code::FORMAT, "explore", "CONFIG must be JSON but ", config,
+           " is empty or GGUF: open a GGUF in the page itself");
+    try {
+      files::parse_json(text);
+    } catch (const Error& error) {
+      throw error.about(printable(config));
+    }
     std::string name = name_of(config);
     while (!names.insert(name).second) name += "-";
     all += Json({{"name", name}, {"source", config}, {"text", text}}).dump() + ", ";

@@ -22,8 +22,6 @@ bool has(const Scaling& scaling, std::string_view field) {
 void note(Model& model, NoteKind kind, const std::string& text) { model.notes.push_back({"", kind, text}); }
 
 void set_base(Model& model, ModelRope& used, double base) {
-  if (!used.rope.inv_freq.empty())
-    fail(Code::ROPE, "rope", "--base must be for a rope with a base but this one's frequencies are given");
   if (!(base > 1 && std::isfinite(base)))
     fail(Code::SCALING, "rope", "--base must be finite and above 1 but got ", significant(base, 10));
   note(model, NoteKind::chosen,
@@ -146,6 +144,8 @@ void apply_scaling_options(Model& model, const Source& source) {
   const char* option = source.scaling ? "--scaling" : source.base ? "--base" : "--attention-factor";
   const std::string& part = chosen_rope(model, source).part;
   ModelRope& used = rope_for_option(model, source, option, std::ranges::count(model.ropes, part, &ModelRope::part));
+  if ((new_base || source.scaling) && !used.rope.inv_freq.empty())
+    fail(Code::ROPE, "rope", option, " must be for a rope with a base but this one's frequencies are given");
   const extend::Start start = source.scaling ? start_of(source, model) : extend::Start{};
   if (new_base) set_base(model, used, *source.base);
   if (source.scaling) set_scaling(model, used, source, start);

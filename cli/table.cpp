@@ -138,7 +138,8 @@ tools::Subject subject_in(Model& model, const Source& source) {
   Choice choice = source;
   choice.query_scale = true;
   tools::Subject subject = tools::subject_of(model, choice);
-  if (!subject.turns && subject.scale.form == QueryForm::none) chosen_rope(model, source);  // refuses the layer
+  const bool has_factors = subject.scale.form != QueryForm::none && subject.scale.form != QueryForm::learned;
+  if (!subject.turns && !has_factors) chosen_rope(model, source);  // refuses the layer
   const PositionSet& positions = subject.positions.emplace(positions_of("table", source, model, *subject.used));
   if (positions.open_from)
     fail(Code::POSITION, "table",

@@ -270,8 +270,12 @@ std::span<const WayInfo> all_ways() noexcept { return ways; }
 Study study(const Request& request, const std::function<void(std::int64_t, std::int64_t)>& progress) {
   if (!(request.tolerance >= 1e-6 && request.tolerance <= 1))
     fail(Code::VALUE, "accuracy", "tolerance must be from 1e-6 to 1 but got ", request.tolerance);
+  request.frequencies.check();
   const Frequencies f = flat(request.frequencies);
-  const std::int64_t context = part_of(request.model, request.model.ropes.at(request.rope).part).context;
+  const std::size_t ropes = request.model.ropes.size();
+  if (request.rope >= ropes)
+    fail(Code::ROPE, "accuracy", "the rope must be one of the model's ", ropes, " but got ", request.rope);
+  const std::int64_t context = part_of(request.model, request.model.ropes[request.rope].part).context;
   const std::vector<Position> positions = request.positions.empty() ? default_positions(context) : request.positions;
   Study study;
   study.decades = decades_of(positions);

@@ -39,9 +39,9 @@ std::map<std::string, StoredTensor> tensors_of(const std::vector<Shard>& shards)
   return places;
 }
 
-// The unit roundoff of a float type; f64 counts as f32.
-double unit_of(ElementType type) {
-  return std::ldexp(1, -detail::storage_type(dtype_of(type).value_or(DType::f32)).digits);
+// The storage of a float type; f64 counts as f32.
+const detail::StorageType& storage_of(ElementType type) {
+  return detail::storage_type(dtype_of(type).value_or(DType::f32));
 }
 
 bool are_equal(const TensorInfo& first, const Bytes& one, const TensorInfo& second, const Bytes& other) {
@@ -49,8 +49,14 @@ bool are_equal(const TensorInfo& first, const Bytes& one, const TensorInfo& seco
   if (first.type == second.type) return one == other;
   if (!is_float(first.type) || !is_float(second.type)) return false;
   const std::vector<double> a = files::numbers_of({first, one}), b = files::numbers_of({second, other});
-  const double unit = std::max(unit_of(first.type), unit_of(second.type));
-  return std::ranges::equal(a, b, [&](double x, double y) { return std::abs(x - y) <= unit * std::abs(x) + 0x1p-24; });
+  const detail::StorageType &x_type = storage_of(first.type), &y_type = storage_of(second.type);
+  // The largest error of a rounding to the coarser type: relative, and of a subnormal.
+  const double unit = std::ldexp(1, -std::min(x_type.digits, y_type.digits)),
+               least = std::ldexp(1, std::max(x_type.lowest, y_type.lowest) - 1);
+  return std::ranges::equal(a, b, [&](double x, double y) {
+    if (std::isnan(x) || std::isnan(y)) return std::isnan(x) && std::isnan(y);
+    return x == y || std::abs(x - y) <= std::max(unit * std::min(std::abs(x), std::abs(y)), least);
+  });
 }
 
 std::string first_of(const std::vector<std::string>& names) {
@@ -68,7 +74,8 @@ ComparedCheckpoints compare_checkpoints(const std::filesystem::path& first, cons
                                         std::optional<Pairing> from) {
   const Plan plan = plan_of(first, from);
   std::vector<Shard> shards;
-  if (std::filesystem::is_directory(second)) {
+  std::error_code ignored;
+  if (std::filesystem::is_directory(second, ignored)) {
     shards = open_folder(second).shards;
   } else {
     shards.push_back(open_shard(second));

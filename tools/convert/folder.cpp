@@ -50,24 +50,30 @@ Names modules_behind(const fs::path& folder, const Names& names) {
 }
 
 // Adds the files and folders below a subfolder ("1_Pooling/config.json"). A folder that is hidden, or has weights among
-// its files where there may be none, is left out.
+// its files where there may be none, is left out, as is a link that leads to no file.
 void add_subfolder(Folder& folder, const std::string& name, bool may_hold_weights) {
   bool left_out = name.starts_with('.');
-  Names files, folders = {name};
+  Names files, folders = {name}, others;  // others: links to folders, which may lead in a circle, and to nothing
   std::error_code error;
   fs::recursive_directory_iterator entry(folder.path / path_of(name), error), end;
   for (; !left_out && !error && entry != end; entry.increment(error)) {
     std::error_code ignored;
     const std::string inside = path_text(entry->path().lexically_relative(folder.path));
-    if (entry->is_directory(ignored) && !entry->is_symlink(ignored)) folders.insert(inside);
-    if (!entry->is_regular_file(ignored)) continue;
-    files.insert(inside);
-    left_out = is_other_weights(inside) && !may_hold_weights;
+    const bool is_folder = entry->is_directory(ignored);
+    if (entry->is_regular_file(ignored)) {
+      files.insert(inside);
+      left_out = is_other_weights(inside) && !may_hold_weights;
+    } else if (is_folder && !entry->is_symlink(ignored)) {
+      folders.insert(inside);
+    } else {
+      others.insert(inside + (is_folder ? "/" : ""));
+    }
   }
   if (left_out) return folder.left_out.push_back(name + "/");
   if (error) refuse_listing(folder.path / path_of(name), error);
   folder.others.insert(folder.others.end(), files.begin(), files.end());
   folder.subfolders.insert(folder.subfolders.end(), folders.begin(), folders.end());
+  folder.left_out.insert(folder.left_out.end(), others.begin(), others.end());
 }
 
 struct Weights {
@@ -187,6 +193,8 @@ Folder open_folder(const fs::path& path) {
   }
   const Weights weights = find_weights(path, names);
   open_shards(folder, weights);
+  const auto is_native = [](const std::string& name) { return name.starts_with("consolidated"); };
+  if (names.contains("params.json") && std::ranges::any_of(weights.files, is_native)) folder.config = "params.json";
   folder.adapter =
       std::ranges::all_of(weights.files, [](const std::string& name) { return name.starts_with("adapter_model"); });
   for (const std::string& name : names) {

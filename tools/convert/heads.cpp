@@ -6,6 +6,8 @@ namespace {
 using files::Fused;
 using files::FusedKeys;
 
+constexpr std::int64_t most_rows = 1 << 24;  // they are held one by one, of a tensor without bytes too
+
 Heads counted(const ModelRope& rope, int q, int k) {
   return {.q = q, .k = k, .dim = rope.rope.head_dim, .block = {rope.first, rope.rope.rotary_dim / 2}};
 }
@@ -122,6 +124,7 @@ Heads of_queries(const ModelRope& rope, int count, std::int64_t stride) {
 Heads heads_in(const TensorInfo& tensor, const TensorName& name, const ModelRope& rope, const TextPart& part) {
   Heads heads = of_one_expert(tensor, name, rope, part);
   if (tensor.shape.size() != 3 || tensor.shape[0] < 1 || tensor.shape[1] != heads.rows) return heads;
+  if (heads.rows > most_rows / tensor.shape[0]) return heads;  // which the tensor does not fit
   const auto experts = static_cast<int>(tensor.shape[0]);
   const std::size_t each = heads.starts.size();
   for (std::size_t i = each; i < each * static_cast<std::size_t>(experts); ++i)
@@ -143,6 +146,10 @@ Heads heads_of_indexer(Role role, const ModelRope& rope, const TextPart& part) {
 }
 
 std::shared_ptr<const Sources> order_of(const Heads& heads, Pairing to) {
+  if (heads.rows > most_rows) {
+    fail(Code::SHAPE, operation, "a projection must have at most ", most_rows, " rows but the config's heads have ",
+         heads.rows);
+  }
   Sources sources = unchanged(heads.rows);
   for (const std::int64_t head : heads.starts) reorder(sources, {head + heads.block.first, heads.block.pairs}, to);
   return std::make_shared<const Sources>(std::move(sources));

@@ -67,8 +67,13 @@ void place_ropes(const Model& model, TextPart& part) {
 }  // namespace
 
 std::int64_t TextPart::number(std::string_view key) const {
+  constexpr std::uint64_t most = 1U << 30;
   const auto found = keys.find(key);
-  return found != keys.end() && found->is_number_integer() ? found->get<std::int64_t>() : 0;
+  if (found == keys.end() || !found->is_number_integer()) return 0;
+  const auto count = found->get<std::uint64_t>();  // above `most` if it is negative
+  if (count > most)
+    fail(Code::CONFIG_VALUE, operation, key, " must be from 0 to ", most, " but got ", files::shown(*found));
+  return static_cast<std::int64_t>(count);
 }
 
 std::string TextPart::json(const std::string& key) const { return keys.contains(key) ? keys.at(key).dump() : ""; }

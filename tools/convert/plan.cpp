@@ -288,7 +288,7 @@ std::vector<std::string> notes_on(const Plan& plan, bool leaves_indexers) {
     const std::string why =
         part.keys.contains("rope_interleave")
             ? "transformers does not read rope_interleave of " + part.model_type + ", which stays as it is"
-            : "config.json of " + part.model_type + " cannot state the pairing";
+            : plan.folder.config + " of " + part.model_type + " cannot state the pairing";
     notes.push_back(why + ": code of the model will read these weights as " + detail::familiar(native) +
                     ", without an error, so use them only in an engine that is set to " + detail::familiar(plan.to));
   }

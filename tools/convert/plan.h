@@ -41,7 +41,7 @@ Bytes bytes_of(const Shard&, std::size_t entry);  // a tensor's, by its number i
 
 struct Folder {
   std::filesystem::path path;
-  std::string config;    // config.json, or params.json in Mistral's native form
+  std::string config;    // config.json, or params.json of Mistral's native weights, whose pairing differs
   bool adapter = false;  // an adapter of PEFT, LoRA or DoRA, without weights of a model
   std::vector<Shard> shards = {};
   std::vector<std::string> others = {};      // files that are copied unchanged: indices, tokenizer ...
@@ -74,7 +74,7 @@ struct TextPart {
   std::vector<std::size_t> ropes;                         // one or more ropes of the part, as indices in Model::ropes
   std::vector<std::optional<std::size_t>> rope_of_layer;  // empty if the layer has none
 
-  std::int64_t number(std::string_view key) const;  // a number of the config; 0 if missing
+  std::int64_t number(std::string_view key) const;  // a count, 0 if missing. Throws CONFIG_VALUE if it can be none.
   std::string json(const std::string& key) const;   // "" if missing
   // Whether the layer, after the model's own or in another stack, drafts further tokens.
   bool is_drafting(const std::string& stack, int layer) const;
@@ -83,7 +83,7 @@ struct TextPart {
 inline constexpr const char* indexer_key = "indexer_rope_interleave";
 
 // Throws ROPE (no text model with a rope), MODEL_TYPE (an unknown layout, several text models),
-// CONFIG_MISSING.
+// CONFIG_MISSING, CONFIG_VALUE.
 TextPart text_part(const files::Json& config, const Model&);
 
 // ---- heads.cpp: the heads in a tensor ----
@@ -97,12 +97,12 @@ struct Heads {
   std::vector<std::int64_t> starts = {};  // the first row of each head
 };
 
-// The heads of a tensor by the config. Throws TENSOR, SHAPE, MODEL_TYPE, CONFIG_MISSING.
+// The heads of a tensor by the config. Throws TENSOR, SHAPE, MODEL_TYPE, CONFIG_MISSING, CONFIG_VALUE.
 Heads heads_in(const TensorInfo&, const TensorName&, const ModelRope&, const TextPart&);
 // `count` heads of queries, each in `stride` rows.
 Heads of_queries(const ModelRope&, int count, std::int64_t stride);
 Heads heads_of_indexer(Role, const ModelRope&, const TextPart&);
-std::shared_ptr<const Sources> order_of(const Heads&, Pairing to);
+std::shared_ptr<const Sources> order_of(const Heads&, Pairing to);  // throws SHAPE
 
 // ---- suffixes.cpp: the change of a part of a projection or a norm, by the suffix of its name ----
 

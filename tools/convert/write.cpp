@@ -94,10 +94,12 @@ void write_files(const Plan& plan, const fs::path& partial, const fs::path& outp
                         [&](const Sink& sink) { sink(files::bytes_of(config)); });
 }
 
-// The folder's own path, without "." and a slash at its end.
+// The folder's own path, without "." and a slash at its end; of a link that of the folder it leads to.
 fs::path normal_path(const fs::path& path) {
   const fs::path normal = fs::absolute(path).lexically_normal();
-  return normal.has_filename() ? normal : normal.parent_path();
+  std::error_code missing;
+  const fs::path own = normal.has_filename() ? normal : normal.parent_path(), there = fs::canonical(own, missing);
+  return missing ? own : there;
 }
 
 class PartialFolder {
@@ -165,7 +167,10 @@ std::vector<fs::path> left_behind(const fs::path& given) {
   std::vector<fs::path> found;
   std::error_code error;
   for (fs::directory_iterator entry(output.parent_path(), error), end; !error && entry != end; entry.increment(error)) {
-    if (path_text(entry->path().filename()).starts_with(prefix)) found.push_back(entry->path());
+    const std::string name = path_text(entry->path().filename());
+    const bool numbered =
+        name.size() > prefix.size() && name.find_first_not_of("0123456789", prefix.size()) == name.npos;
+    if (numbered && name.starts_with(prefix)) found.push_back(entry->path());
   }
   return found;
 }

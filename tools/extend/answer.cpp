@@ -106,10 +106,11 @@ OrderedJson object_of(const Publication& published) {
 
 Cache cache_of(const Situation& situation) {
   const std::int64_t context = situation.request.context, window = situation.window();
-  const std::int64_t latent = situation.number("kv_lora_rank");
   const ModelRope& first = situation.first();
+  const ModelPart& part = part_of(situation.request.model, situation.part());
+  const std::vector<std::string>& types = part.layer_types;
+  const std::int64_t latent = part.latent;
   // MLA without the latents' width, and layers that cache compressed tokens, are not counted.
-  const std::vector<std::string>& types = part_of(situation.request.model, situation.part()).layer_types;
   if (first.kv_heads == 0 || (first.first > 0 && latent == 0) || std::ranges::count(types, "compress") != 0) return {};
   std::size_t whole = 0, sliding = 0;
   double elements = 0;
@@ -118,8 +119,8 @@ Cache cache_of(const Situation& situation) {
     const std::string type = i < types.size() ? types[i] : "";
     if (!files::attends(type)) return;
     const bool slides = window > 0 && window < context && (type.empty() || files::slides(type));
-    const int of_token =
-        latent > 0 ? static_cast<int>(latent) + used.rope.rotary_dim : 2 * used.kv_heads * used.rope.head_dim;
+    const std::int64_t of_token =
+        latent > 0 ? latent + used.rope.rotary_dim : std::int64_t{2} * used.kv_heads * used.rope.head_dim;
     elements += static_cast<double>(of_token) * static_cast<double>(slides ? window : context);
     ++(slides ? sliding : whole);
   };

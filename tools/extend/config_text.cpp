@@ -1,5 +1,6 @@
 // A plan as text: the new config.json in both forms of transformers, each read back and compared with the plan.
 #include <algorithm>
+#include <optional>
 
 #include "config/stages.h"
 #include "steps.h"
@@ -170,12 +171,16 @@ class Editor {
   OrderedJson& part_;  // the object of config_ that has the rope
 };
 
-// The rope of that layer, or null. A tower may have several rotated blocks in one head: each is a rope.
-const Rope* rope_of(const Model& model, const ModelRope& like, int layer) {
+// The rope of that layer, or nothing. A tower may have several rotated blocks in one head: each is a rope. The pairing
+// is that of the weights, which the text does not say.
+std::optional<Rope> rope_of(const Model& model, const ModelRope& like, int layer) {
   const auto read = std::ranges::find_if(model.ropes, [&](const ModelRope& used) {
     return used.part == like.part && used.first == like.first && std::ranges::count(used.layers, layer) != 0;
   });
-  return read == model.ropes.end() ? nullptr : &read->rope;
+  if (read == model.ropes.end()) return std::nullopt;
+  Rope rope = read->rope;
+  rope.pairing = like.rope.pairing;
+  return rope;
 }
 
 // Whether the ropes are equal, except for values that the family's code derives (DeepSeek-V4, Phi-3.5-MoE).
@@ -202,8 +207,8 @@ Written written_in(const Form& form, const Situation& situation, const MethodPla
     const Model model = parse_config(files::config_text(written.config), situation.request.options);
     for (std::size_t i = 0; i < situation.ropes().size(); ++i) {
       for (const int layer : situation.ropes()[i].layers) {
-        const Rope* read = rope_of(model, situation.ropes()[i], layer);
-        if (read == nullptr || !means(situation, wanted(situation, plan, i, layer), *read))
+        const std::optional<Rope> read = rope_of(model, situation.ropes()[i], layer);
+        if (!read || !means(situation, wanted(situation, plan, i, layer), *read))
           written.wrong = "it is read otherwise";
         else if (situation.extends(i, layer))
           std::ranges::find(written.ropes, i, &RopePlan::rope)->planned = *read;

@@ -82,7 +82,7 @@ bool is_of(const Recipe& recipe, const Situation& situation) {
   const std::string& own = part_of(situation.request.model, used.part).model_type;
   const Json type = own.empty() ? situation.request.model.model_type : own;
   const auto fits = [&](const char* key, auto value) { return !row.contains(key) || row.at(key) == value; };
-  const int width = used.heads * used.rope.head_dim;
+  const std::int64_t width = std::int64_t{used.heads} * used.rope.head_dim;
   if (std::ranges::count(row.at("types"), type) == 0 || width < row.value("min_width", 0) ||
       width > row.value("max_width", width) || !fits("base", used.rope.base) || !fits("kv_heads", used.kv_heads) ||
       !fits("part", used.part))
@@ -266,7 +266,7 @@ bool Situation::are_published_weights() const {
   const bool is_plain = stated == 0 || stated == published->says.trained_length || published->states(stated);
   // MiniCPM's files have lists that go no further than the trained length.
   return row.value("by_hand", false) && (!is_scaled() || stated == trained()) && is_plain &&
-         first().heads * first().rope.head_dim >= row.value("own_width", 0) &&
+         std::int64_t{first().heads} * first().rope.head_dim >= row.value("own_width", 0) &&
          first().kv_heads <= row.value("own_kv_heads", first().kv_heads);
 }
 

@@ -133,6 +133,18 @@ TEST(Accuracy, real_positions) {
     tests::expect_error_with("POSITION", "finite and below 2^63", [&] { study_of(rope, {wrong}); });
 }
 
+TEST(Accuracy, requests_that_do_not_fit_are_refused) {
+  Request request;
+  request.model.ropes.emplace_back();
+  request.frequencies = frequencies(half_rope(8));
+  request.positions = {std::int64_t{3}};
+  request.rope = 1;
+  tests::expect_error_with("ROPE", "one of the model's 1", [&] { study(request); });
+  request.rope = 0;
+  request.frequencies.summed_axes = 8;  // there are 4 values
+  tests::expect_error_with("SHAPE", "", [&] { study(request); });
+}
+
 TEST(Accuracy, the_progress_counts_the_positions) {
   Request request;
   request.model.ropes.emplace_back();

@@ -66,7 +66,7 @@ struct ConvertResult {
   std::vector<ChangedKey> config = {};        // changed keys
   std::vector<std::string> files = {};        // files of weights
   std::vector<std::string> copied = {};       // other files
-  std::vector<std::string> left_out = {};     // files and folders ("original/") that would be in the wrong pairing
+  std::vector<std::string> left_out = {};     // files and folders in the wrong pairing ("original/"); links to no file
   std::vector<std::string> notes = {};        // one sentence each
   std::optional<std::vector<VerifiedLayer>> verified = std::nullopt;  // if verify was set
 };

@@ -1,4 +1,8 @@
 // The weights of two checkpoints. Rows are put in order here, by the formula of docs/convert.md.
+#include <cmath>
+#include <limits>
+#include <type_traits>
+
 #include "tools/tests/convert/folder.h"
 
 namespace rotary::convert_tests {
@@ -87,6 +91,27 @@ TEST_F(Compare, takes_a_conversion_of_ours_another_type_and_a_lost_tensor) {
   }
   make("rounded", config, rounded);
   EXPECT_EQ(compare_checkpoints(first, path("rounded"), {}).order, RowOrder::same);
+  // Only what rounding makes of a number is that number: not 0 of 1e-8, and never the largest of Infinity.
+  constexpr float inf = std::numeric_limits<float>::infinity();
+  const auto compared = [&](float value, auto rounded) {
+    const auto one = [](const auto& of, ElementType type) {
+      std::vector<Tensor> all = weights();
+      all.push_back(make_tensor("extra", type, {1}, std::vector{of}));
+      return all;
+    };
+    constexpr bool is_half = std::is_same_v<decltype(rounded), f16>;
+    make("of f32", config, one(value, ElementType::f32));
+    make("of 16 bits", config, one(rounded, is_half ? ElementType::f16 : ElementType::bf16));
+    return compare_checkpoints(path("of f32"), path("of 16 bits"), {}).equal();
+  };
+  for (const float same : {1e-8F, -0.1F, 0x1.23456p-130F, inf, -inf, std::nanf("")})
+    EXPECT_TRUE(compared(same, to_bf16(same))) << same;
+  for (const float same : {1e-8F, 0x1.8p-20F, 0x1.234p-15F, inf, std::nanf("")})
+    EXPECT_TRUE(compared(same, to_f16(same))) << same;
+  EXPECT_FALSE(compared(1e-8F, to_bf16(0)));
+  EXPECT_FALSE(compared(1e-7F, to_f16(0)));
+  EXPECT_FALSE(compared(inf, to_bf16(5)));
+  EXPECT_FALSE(compared(std::nanf(""), to_bf16(5)));
   std::vector<Tensor> fewer = weights();
   fewer.pop_back();
   make("fewer", config, fewer);

@@ -165,6 +165,19 @@ TEST_F(Families, tensors_without_elements_stay) {
             1);
 }
 
+// Rows that a header claims, and the heads of a config, take no memory.
+TEST_F(Families, more_rows_than_any_projection_has_are_refused) {
+  const std::string config = typed("llama", llama);
+  for (const std::int64_t experts : {std::int64_t{1} << 20, std::int64_t{2000000000}, (std::int64_t{1} << 32) + 1}) {
+    const fs::path claimed = make("claimed", config, tensors_of({{at0 + "q_proj.weight", {experts, 32, 0}}}));
+    expect_refused(claimed, "SHAPE", "must have the 32 rows of the config's heads but has shape [");
+  }
+  const std::string wide = typed("llama", R"("hidden_size": 12, "num_attention_heads": 65536, "head_dim": 512,
+ "num_key_value_heads": 65536, "num_hidden_layers": 1)");
+  expect_refused(make("wide", wide, tensors_of(projections(at0))), "SHAPE",
+                 "at most 16777216 rows but the config's heads have 33554432");
+}
+
 // Values that are keys give the columns of the output's projection their order.
 TEST_F(Families, keys_that_serve_as_values) {
   const std::string config = typed("gemma4_text", R"("layer_types": ["full_attention"], "hidden_size": 12,
@@ -235,6 +248,21 @@ TEST_F(Families, latent_attention) {
                     {native + "wkv_a_with_mqa.weight", {10, 12}, {6}},
                     {native + "wkv_b.weight", {64, 6}}},
                    Pairing::interleaved});
+}
+
+TEST_F(Families, sizes_of_latent_attention_are_counts) {
+  const std::string of_v3 = mla("deepseek_v3"), of_axk2 = mla("axk2");
+  for (const char* value : {"-4", "1073741825", "9223372036854775807", "18446744073709551615"}) {
+    const std::string wrong = std::string(" must be from 0 to 1073741824 but got ") + value;
+    const auto with_value = [&](std::string config, const std::string& key) {
+      const std::size_t at = config.find(key) + key.size();
+      return config.replace(at, config.find(',', at) - at, value) + "}";
+    };
+    expect_refused(make("rank", with_value(of_v3, "\"kv_lora_rank\": "), tensors_of(latent(at0))), "CONFIG_VALUE",
+                   "kv_lora_rank" + wrong, Pairing::half);
+    expect_refused(make("gate", with_value(of_axk2, "\"v_head_dim\": "), tensors_of(latent(at0))), "CONFIG_VALUE",
+                   "v_head_dim" + wrong, Pairing::half);
+  }
 }
 
 // The key of the config is turned over in its place, or added; a config without changes keeps its bytes.

@@ -96,7 +96,10 @@ TEST_F(Folders, subfolders_without_weights_are_copied) {
   write_text(source / "1_Pooling" / "config.json", "{}");
   fs::create_directories(source / "onnx");
   write_text(source / "onnx" / "model.onnx", "x");
-  convert(source, Pairing::interleaved, path("pooled-2"));
+  fs::create_directory_symlink("..", source / "1_Pooling" / "circle");
+  fs::create_symlink("nowhere", source / "1_Pooling" / "dangling");
+  EXPECT_EQ(convert(source, Pairing::interleaved, path("pooled-2")).left_out,
+            (std::vector<std::string>{"1_Pooling/circle/", "1_Pooling/dangling", "onnx/"}));
   EXPECT_EQ(read_text(path("pooled-2") / "1_Pooling" / "config.json"), "{}");
   EXPECT_FALSE(fs::exists(path("pooled-2") / "onnx"));
 }
@@ -145,11 +148,32 @@ TEST_F(Folders, other_forms_of_the_weights_are_left_out) {
             (std::vector<std::string>{"consolidated.safetensors", "model.gguf", "pytorch_model.bin", "original/"}));
 }
 
+// Native weights are interleaved, whatever the config.json beside them says of transformers' own.
+TEST_F(Folders, native_weights_have_the_native_config) {
+  const std::string at = "layers.0.attention.";
+  const fs::path source = make("m", two_layers,
+                               {some_tensor(at + "wq.weight", ElementType::bf16, {32, 32}),
+                                some_tensor(at + "wk.weight", ElementType::bf16, {16, 32})},
+                               {}, "consolidated.safetensors");
+  write_text(source / "params.json", R"({"dim": 32, "n_layers": 1, "n_heads": 4, "n_kv_heads": 2, "head_dim": 8,
+ "hidden_dim": 16, "vocab_size": 8, "norm_eps": 1e-6, "rope_theta": 10000.0})");
+  expect_refused(source, "PAIRING", "is interleaved (GPT-J) already");
+  const ConvertResult result = there_and_back("m", Pairing::interleaved);
+  EXPECT_EQ(result.config_file, "params.json");
+  ASSERT_EQ(result.notes.size(), 1U);
+  EXPECT_TRUE(result.notes[0].starts_with("params.json of ")) << result.notes[0];
+}
+
 TEST_F(Folders, outputs_that_are_refused) {
   make("one", two_layers, both_layers());
   fs::create_directories(path("empty"));  // an empty output folder is accepted
   convert(path("one"), Pairing::interleaved, path("empty"));
   EXPECT_TRUE(fs::exists(path("empty") / "model.safetensors"));
+  fs::create_directories(path("target"));  // and so is a link to one
+  fs::create_directory_symlink("target", path("to target"));
+  convert(path("one"), Pairing::interleaved, path("to target"));
+  EXPECT_TRUE(fs::is_symlink(path("to target")));
+  EXPECT_TRUE(fs::exists(path("target") / "model.safetensors"));
   write_text(path("file"), "x");
   const auto to = [&](const fs::path& output) {
     return [this, output] { convert(path("one"), Pairing::interleaved, output); };
@@ -162,6 +186,16 @@ TEST_F(Folders, outputs_that_are_refused) {
     expect_error("FILE", "must not lie in the input", to(inside));
   expect_error("FILE", "must be a new folder but is a file", to(path("file")));
   expect_error("FILE", "parent folder must be there", to(path("none") / "deep"));
+}
+
+TEST_F(Folders, a_killed_conversion_is_known_by_its_number) {
+  ConvertRequest request = verified();
+  for (const char* name : {"out.partial-notes", "out.partial-12a", "out.partial-", "out.partial-127"})
+    fs::create_directories(path(name));
+  std::vector<fs::path> found;
+  request.left_behind = [&found](const fs::path& folder) { found.push_back(folder.filename()); };
+  rotary::convert(request);
+  EXPECT_EQ(found, std::vector<fs::path>{"out.partial-127"});
 }
 
 TEST_F(Folders, a_stopped_conversion_leaves_nothing) {

@@ -89,6 +89,19 @@ TEST(Plan, leaves_a_rope_as_it_was_trained) {
   }
 }
 
+// A converted checkpoint: its config.json cannot say the pairing of its weights.
+TEST(Plan, keeps_the_pairing_of_the_weights) {
+  extend::Request request = asked(small(""), 8192);
+  request.model.ropes.front().rope.pairing = Pairing::interleaved;
+  const extend::Plan plan = extend::plan(request);
+  EXPECT_EQ(plan.recommended, "yarn");
+  for (const char* method : {"linear", "yarn", "llama3", "default"}) {
+    const extend::MethodPlan& one = method_of(plan, method);
+    ASSERT_EQ(one.refused, "") << method;
+    EXPECT_EQ(one.ropes.front().planned.pairing, Pairing::interleaved) << method;
+  }
+}
+
 // The kinds of yarn that have a rope_type of their own keep it, and with it its meaning.
 TEST(Plan, says_the_kinds_of_yarn_by_their_own_words) {
   for (const char* word : {"telechat3-yarn", "deepseek_yarn", "yarn"}) {
@@ -225,6 +238,17 @@ TEST(Plan, counts_the_cache_of_keys_and_values) {
   };
   for (const Kept& one : table) {
     EXPECT_EQ(planned(golden(one.file), one.context).cache.bytes, one.bytes) << one.file;
+  }
+  const std::string wide = R"({"model_type": "llama", "hidden_size": 64, "num_attention_heads": 65536,
+    "head_dim": 16384, "num_hidden_layers": 1, "max_position_embeddings": 4096})";
+  EXPECT_EQ(planned(wide, 8192).cache.bytes, 8192LL * 2 * 65536 * 16384 * 2);
+  for (const char* rank : {"-100", "4611686018427387904", "18446744073709551615"}) {  // no width of MLA's latents
+    const std::string latent = R"({"model_type": "deepseek_v3", "hidden_size": 64, "num_attention_heads": 4,
+      "qk_nope_head_dim": 16, "qk_rope_head_dim": 8, "v_head_dim": 16, "num_hidden_layers": 1,
+      "max_position_embeddings": 4096, "kv_lora_rank": )" +
+                               std::string(rank) + "}";
+    EXPECT_LE(planned(latent, 8192).cache.bytes, 8192LL * (16384 + 8) * 2) << rank;
+    EXPECT_GE(planned(latent, 8192).cache.bytes, 0) << rank;
   }
 }
 
