@@ -12,7 +12,7 @@ from functools import partial
 from typing import Any, Literal, TypeVar
 
 from . import _core
-from ._tables import Table
+from ._tables import Table, refuse_xpos
 from ._types import AnyArray, AnyTable
 from ._words import Direction, Layout, Pairing, check_pairing, check_word, fail
 
@@ -80,6 +80,7 @@ def rotate_qk(
         q_out, k_out = out
     else:
         raise TypeError(f"[rotate_qk] out must be a tuple (q_out, k_out) but got {type(out).__name__}")
+    refuse_xpos("rotate_qk", table)
     given = "rotate_qk", q, k, table, layout, q_out, k_out, first, direction, query_scale
     done = None if _is_traced() else _core.rotate_qk(*given)
     return _torch().rotate_qk(*given) if done is None else done
@@ -90,6 +91,7 @@ def rotate_qk_(
     first: int = 0, direction: Direction = "forward", query_scale: AnyArray | None = None,
 ) -> tuple[_Q, _K]:  # fmt: skip
     """Rotate queries and keys in place, in one call, and return them. q and k must be writable; see rotate_qk()."""
+    refuse_xpos("rotate_qk_", table)
     given = "rotate_qk_", q, k, table, layout, q, k, first, direction, query_scale
     done = None if _is_traced() else _core.rotate_qk(*given)
     return _torch().rotate_qk(*given) if done is None else done

@@ -201,9 +201,10 @@ class Module(unittest.TestCase):
             run, _ = compiled(rope)
             for turned in (rope(self.q, k, offset=3), run(self.q, k, offset=3)):
                 self.assertTrue(all(map(torch.equal, turned, by_hand)))
-        for q in (self.q, self.q.clone().requires_grad_()):
+        for q, kind, turn in itertools.product((self.q, self.q.clone().requires_grad_()),
+                                               (torch.float32, torch.float64), (rotary.rotate_qk, rotary.rotate_qk_)):
             with self.assertRaisesRegex(rotary.Error, "must have no xPos"):
-                rotary.rotate_qk(q, k, rope.table(range(5)), layout="bhtd")
+                turn(q, k, rope.table(range(5), dtype=kind), layout="bhtd")
         turn = compiled(lambda q, k, places: rotary.rotate_qk(q, k, rope.table(places), layout="bhtd"))[0]
         with self.assertRaisesRegex(Exception, "must have no xPos"):  # a table of tensors
             turn(self.q, k, torch.arange(5))

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from .._tables import Table, refuse_xpos
+from .._tables import Table
 from .._words import check_layout, check_word, fail
 from . import ops, plain
 from .plain import TYPES, How, check, check_dense, check_heads, check_scale, is_plain, is_quiet
@@ -65,8 +65,6 @@ def _by_op(
         tensors = tuple(x.flatten(0, extra) if x.shape[: extra + 1] == sizes else x for x in tensors)
     cos, sin = _rows(operation, table, tensors[0])
     how = How(table.pairing, layout, first, direction == "backward")
-    if len(tensors) == 2:
-        refuse_xpos(operation, table)
     if scale is not None:
         results = _by_scaled_rows(operation, tensors, cos, sin, how, scale)
     else:
