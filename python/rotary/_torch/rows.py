@@ -223,6 +223,7 @@ class RowMaker:
             *(angles == "float32", rounding, speeds.axes, speeds.summed_axes > 0, speeds.head_rows, speeds._pairs),
             *(speeds.attention_factor, speeds.clockwise, amplitude if self.has_xpos else None),
         )
+        self.axes = speeds.axes
         self._speeds, self._zeta = _constant(self._parts(speeds)), _constant(zeta)
         self._phase = _constant(speeds._phase) if speeds._phase else None
 
