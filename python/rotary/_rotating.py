@@ -74,12 +74,9 @@ def rotate_qk(
             model's). Each multiplies all elements of its token's heads of q, also backward. k is only rotated.
         table, layout, first, direction: see rotate(), also for errors.
     """
-    if out is None:
-        q_out = k_out = None
-    elif isinstance(out, tuple) and len(out) == 2:
-        q_out, k_out = out
-    else:
-        raise TypeError(f"[rotate_qk] out must be a tuple (q_out, k_out) but got {type(out).__name__}")
+    q_out, k_out = out if isinstance(out, tuple) and len(out) == 2 else (None, None)
+    if out is not None and (q_out is None or k_out is None):
+        raise TypeError(f"[rotate_qk] out must be a tuple of two arrays, (q_out, k_out), but got {type(out).__name__}")
     refuse_xpos("rotate_qk", table)
     given = "rotate_qk", q, k, table, layout, q_out, k_out, first, direction, query_scale
     done = None if _is_traced() else _core.rotate_qk(*given)
