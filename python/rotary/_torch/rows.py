@@ -202,7 +202,8 @@ class RowMaker:
         self._made_of = source, angles, rounding
         self._by_length: _Growth | _Far | None = None
         speeds = source if isinstance(source, Frequencies) else frequencies(source, 0)
-        Table(speeds, [[0]] * speeds.axes if speeds.summed_axes else 0, angles=angles, rounding=rounding)
+        trial = speeds.xpos.center  # where no amplitude overflows
+        Table(speeds, [[trial]] * speeds.axes if speeds.summed_axes else trial, angles=angles, rounding=rounding)
         if isinstance(source, Rope):
             scaling = source.scaling
             if isinstance(scaling, Dynamic) and not source.inv_freq:
