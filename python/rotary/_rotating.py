@@ -12,7 +12,7 @@ from functools import partial
 from typing import Any, Literal, TypeVar
 
 from . import _core
-from ._tables import Table
+from ._tables import Table, refuse_xpos
 from ._types import AnyArray, AnyTable
 from ._words import Direction, Layout, Pairing, check_pairing, check_word, fail
 
@@ -74,12 +74,10 @@ def rotate_qk(
             model's). Each multiplies all elements of its token's heads of q, also backward. k is only rotated.
         table, layout, first, direction: see rotate(), also for errors.
     """
-    if out is None:
-        q_out = k_out = None
-    elif isinstance(out, tuple) and len(out) == 2:
-        q_out, k_out = out
-    else:
-        raise TypeError(f"[rotate_qk] out must be a tuple (q_out, k_out) but got {type(out).__name__}")
+    q_out, k_out = out if isinstance(out, tuple) and len(out) == 2 else (None, None)
+    if out is not None and (q_out is None or k_out is None):
+        raise TypeError(f"[rotate_qk] out must be a tuple of two arrays, (q_out, k_out), but got {type(out).__name__}")
+    refuse_xpos("rotate_qk", table)
     given = "rotate_qk", q, k, table, layout, q_out, k_out, first, direction, query_scale
     done = None if _is_traced() else _core.rotate_qk(*given)
     return _torch().rotate_qk(*given) if done is None else done
@@ -90,6 +88,7 @@ def rotate_qk_(
     first: int = 0, direction: Direction = "forward", query_scale: AnyArray | None = None,
 ) -> tuple[_Q, _K]:  # fmt: skip
     """Rotate queries and keys in place, in one call, and return them. q and k must be writable; see rotate_qk()."""
+    refuse_xpos("rotate_qk_", table)
     given = "rotate_qk_", q, k, table, layout, q, k, first, direction, query_scale
     done = None if _is_traced() else _core.rotate_qk(*given)
     return _torch().rotate_qk(*given) if done is None else done

@@ -255,7 +255,9 @@ class Table(_core._Rows, Shaped):
     __iter__ = None
 
     def __getitem__(self, index: Any) -> Table:
-        """The table of some tokens: of a slice, or of numbers [tokens] or [batch, tokens] of tokens."""
+        """The table of some tokens: of a slice, or of numbers [tokens] of tokens; of a table without a batch also
+        [batch, tokens].
+        """
         if hasattr(index, "__index__") and not getattr(index, "shape", ()):
             index = slice(index, index + 1 or None)
         elif not isinstance(index, slice):
@@ -266,6 +268,9 @@ class Table(_core._Rows, Shaped):
             places = ("F64" if places.dtype.kind == "f" else "I64", places.shape, places.tobytes())
         whole = (slice(None),) * (len(self.shape) > 2)
         rows = self.cos[(*whole, index)], self.sin[(*whole, index)]
+        if rows[0].ndim > max(3, len(self.shape)):
+            rule = "the numbers of tokens must be [tokens], or [batch, tokens] of a table without a batch,"
+            fail("SHAPE", "Table", f"{rule} but got {rows[0].ndim - len(self.shape) + 1} dimensions")
         return Table._of_rows("Table", *rows, self.pairing, "", places, self._xpos)
 
     def tensors(self, device: Device | str | None = None, dtype: Dtype | None = None) -> tuple[Tensor, Tensor]:

@@ -139,13 +139,17 @@ class RotaryEmbedding(torch.nn.Module):
             rows torch's own operations make on the device of the positions; for learned directions, a TensorTable that
             carries their gradient. With xPos the table is for queries only.
         """
-        return self._table(self._rows, positions, length, None, dtype)
+        return self._table(self._rows, self._own(positions), length, None, dtype)
+
+    def _own(self, positions: Any) -> Any:
+        """As ModelRope.table."""
+        if self._entry is None:
+            return positions
+        return self._entry._own(positions, positions.shape if isinstance(positions, Tensor) else None)
 
     def _table(
         self, rows: RowMaker, positions: Any, length: Any, device: torch.device | None, dtype: torch.dtype
     ) -> AnyTable:
-        if self._entry is not None:  # as ModelRope.table
-            positions = self._entry._own(positions, positions.shape if isinstance(positions, Tensor) else None)
         if self._start is not None:
             places = as_tensor(positions, self.inv_freq.device)
             return TensorTable(*_learned_rows(places, self.inv_freq, self.phase, self._start), self._start.pairing)
@@ -195,6 +199,8 @@ class RotaryEmbedding(torch.nn.Module):
             positions = self._positions(q, offset, layout)
         elif not isinstance(offset, int) or offset != 0:
             fail("VALUE", "RotaryEmbedding", "positions or offset must be given but got both")
+        else:
+            positions = self._own(positions)
         wide = torch.float64 if q.dtype == torch.float64 else torch.float32
         if k is not None and self._is_usual and q.dim() == len(layout) and torch.compiler.is_dynamo_compiling():
             # This branch does what the lines below do, with fewer guards.
@@ -214,7 +220,8 @@ class RotaryEmbedding(torch.nn.Module):
         tokens = q.shape[layout.index("t") - len(layout)] if "t" in layout else 1
         if isinstance(offset, Tensor):
             steps = torch.arange(tokens, device=offset.device)
-            return offset + steps if offset.dim() == 0 else offset.unsqueeze(-1) + steps
+            rows = offset + steps if offset.dim() == 0 else offset.unsqueeze(-1) + steps
+            return rows[None] if rows.dim() > 1 and self._rows.axes > 1 else rows  # one for all axes
         if not isinstance(offset, int) and not hasattr(offset, "__index__"):
             rule = "offset must be an int, or a tensor of integers"
             raise TypeError(f"[RotaryEmbedding] {rule}, but got {type(offset).__name__}")

@@ -222,6 +222,10 @@ class Operand {
     result_ = given ? Ref::borrowed(out) : empty_like(x, seen_);
     if (out == x) return;
     out_.emplace(result_.get(), given ? "out" : name, given && seen_.kind != Kind::torch);
+    if (given && (out_->kind == Kind::torch) != (seen_.kind == Kind::torch)) {
+      raise_type_error("[", how.operation, "] out must be a tensor of torch if ", name, " is, and only then, but got ",
+                       type_name(out));
+    }
     if (out_->ndim == seen_.ndim && out_->shape == seen_.shape) return;
     fail(Code::SHAPE, how.operation, "out must have the shape ", seen_.shape_text(), " of ", name, " but got ",
          out_->shape_text());

@@ -107,13 +107,16 @@ Ref make_query_scale(PyObject* source, PyObject* positions, PyObject* layer, PyO
 
 constexpr auto heed = [](auto...) { Unlocked::heed_signals(); };
 
+ArrayView seen(const std::string& name, PyObject* object) { return {object, name.empty() ? "tensor" : name.c_str()}; }
+
+TensorInfo info_of(const std::string& name, const ArrayView& view) {
+  return {
+      name, view.type, {view.shape.begin(), view.shape.begin() + view.ndim}, static_cast<std::uint64_t>(view.bytes())};
+}
+
 Tensor tensor_of(const std::string& name, PyObject* object) {
-  const ArrayView view(object, name.empty() ? "tensor" : name.c_str());
-  Tensor tensor;
-  tensor.name = name;
-  tensor.type = view.type;
-  tensor.shape.assign(view.shape.begin(), view.shape.begin() + view.ndim);
-  tensor.bytes = static_cast<std::uint64_t>(view.bytes());
+  const ArrayView view = seen(name, object);
+  Tensor tensor{info_of(name, view), {}};
   tensor.data.resize(static_cast<std::size_t>(view.bytes()));
   std::byte* to = tensor.data.data();
   for_each_element(view, [&to](auto value) {
@@ -123,23 +126,30 @@ Tensor tensor_of(const std::string& name, PyObject* object) {
   return tensor;
 }
 
-// given: a tuple of the paths before and after, or a list of (name, array before, array after).
-std::vector<diagnose::TensorPair> pairs_of(const char* operation, PyObject* given, PyObject* names) {
-  std::vector<diagnose::TensorPair> pairs;
-  const char* what = "a tensor's name";
-  if (PyTuple_Check(given) != 0) {
-    pairs = diagnose::read_pairs(operation, string_of(PyTuple_GetItem(given, 0), "before"),
-                                 string_of(PyTuple_GetItem(given, 1), "after"),
-                                 names == nullptr ? std::vector<std::string>{} : list_of<std::string>(names, what));
-  } else {
-    for (Py_ssize_t i = 0; i < PyList_Size(given); ++i) {
-      PyObject* one = PyList_GetItem(given, i);
-      const std::string name = string_of(PyTuple_GetItem(one, 0), what);
-      pairs.push_back({name, tensor_of(name, PyTuple_GetItem(one, 1)), tensor_of(name, PyTuple_GetItem(one, 2))});
-    }
+// dict: arrays by their names, or one whose name is "".
+diagnose::TensorSource source_of(const char* operation, const char* which, PyObject* dict) {
+  diagnose::TensorSource source{which, {}, [=](const std::string& name) {
+                                  PyObject* array = PyDict_GetItemString(dict, name.c_str());
+                                  if (array == nullptr)
+                                    fail(Code::TENSOR, operation, which, ": no tensor is named \"", name, "\"");
+                                  return tensor_of(name, array);
+                                }};
+  PyObject *key = nullptr, *array = nullptr;
+  for (Py_ssize_t at = 0; PyDict_Next(dict, &at, &key, &array) != 0;) {
+    const std::string name = string_of(key, "a tensor's name");
+    source.infos.push_back(info_of(name, seen(name, array)));
   }
-  if (pairs.empty()) fail(Code::TENSOR, operation, "there must be tensors of one name before and after but got none");
-  return pairs;
+  return source;
+}
+
+// before, after: two paths, or two dicts of arrays.
+std::vector<diagnose::TensorPair> pairs_of(const char* operation, PyObject* before, PyObject* after, PyObject* given) {
+  std::vector<std::string> names;
+  if (given != nullptr) names = list_of<std::string>(given, "a tensor's name");
+  if (PyDict_Check(before) == 0)
+    return diagnose::read_pairs(operation, string_of(before, "before"), string_of(after, "after"), names);
+  return diagnose::read_pairs(operation, source_of(operation, "before", before), source_of(operation, "after", after),
+                              names);
 }
 
 PositionSet positions_for(PyObject* positions, const std::optional<Model>& model) {
@@ -149,7 +159,7 @@ PositionSet positions_for(PyObject* positions, const std::optional<Model>& model
   return positions_from(positions, axes);
 }
 
-Ref ask(PyObject* word, PyObject* source, PyObject* tensors, PyObject* dict) {
+Ref ask(PyObject* word, PyObject* source, PyObject* before, PyObject* after, PyObject* dict) {
   const Words words{dict};
   diagnose::Request request;
   request.operation = string_of(word, "operation");
@@ -164,7 +174,7 @@ Ref ask(PyObject* word, PyObject* source, PyObject* tensors, PyObject* dict) {
   if (PyObject* positions = words.find("positions")) request.positions = positions_for(positions, request.model);
   request.same_on_every_axis = words.flag("same_position_on_every_axis");
   request.tolerance = words.number("tolerance");
-  const auto pairs = pairs_of(request.operation.c_str(), tensors, words.find("tensors"));
+  const auto pairs = pairs_of(request.operation.c_str(), before, after, words.find("tensors"));
   return new_text(unlocked([&] {
     return request.operation == "check" ? to_json(diagnose::check(request, pairs))
                                         : to_json(diagnose::diagnose(request, pairs));

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import tempfile
 import unittest
+from functools import partial
 
 import numpy as np
 import rotary
@@ -99,6 +100,13 @@ class Program(unittest.TestCase):
         self.assertEqual({*got["tensors"]["q"]}, {*rotary.tools.TensorCheck.__annotations__})
         got = rotary.check(CONFIG, q, k, positions=range(100, 106), tensors=["q"])
         self.assertNotIn("tensors", got)
+        # The rule of the program.
+        words = {"positions": range(100, 106), "layout": "bthd"}
+        refused(self, "TENSOR", lambda: rotary.check(CONFIG, q, k, **words, tensors=["q", "kk"]))
+        self.assertEqual(rotary.check(CONFIG, q, {"q": self.y}, **words)["verdict"], "undecided")
+        for check in (partial(rotary.check, CONFIG), rotary.tools.diagnose):
+            got = check({**q, "hidden": self.x}, {**k, "hidden": self.x}, **words)
+            self.assertEqual(set(got["tensors"]), {"q", "k"})
 
     def test_diagnose(self):
         before, after = self.save("x.npy", self.x), self.save("y.npy", self.y)

@@ -266,6 +266,8 @@ class TheTable(unittest.TestCase):
                 table[[9]]
         rows = rotary.Table(self.rope, range(9))[[[1, 2, 3], [6, 7, 8]]]
         self.assertEqual(rows, rotary.Table(self.rope, [[1, 2, 3], [6, 7, 8]]))
+        for positions, index in (([[0, 1], [2, 3]], [[0, 1], [1, 0]]), (range(9), [[[1, 2, 3]]])):  # no rows per head
+            refused(self, "SHAPE", lambda: rotary.Table(self.rope, positions)[index])  # noqa: B023
 
     def test_wrong_positions(self):
         for code, *wrong in (

@@ -189,6 +189,14 @@ class Module(unittest.TestCase):
         self.assertTrue(torch.equal(module(q, positions=places), expected))
         torch.testing.assert_close(compiled(module)[0](q, positions=places), expected, rtol=0, atol=1e-6)
 
+    def test_an_offset_of_each_row(self):
+        """It is the same on every axis, also where there are as many rows as axes."""
+        several = rotary.Rope(head_dim=16, pairing="half", axis=rotary.makers.sectioned_axes([4, 2, 2]))
+        for source in (several, rotary.config({"_class_name": "AllegroTransformer3DModel"})[1]):
+            rope, q = rotary.RotaryEmbedding(source, layout="bhtd"), torch.randn(3, 2, 5, source.head_dim)
+            rows = [rope(q[at : at + 1], offset=offset) for at, offset in enumerate((3, 0, 7))]
+            self.assertTrue(torch.equal(rope(q, offset=torch.tensor([3, 0, 7])), torch.cat(rows)))
+
     def test_keys_take_the_inverse_of_xpos(self):
         scaled = rotary.Rope(head_dim=16, pairing="half", xpos=rotary.scalings.XPos(scale=8, center=2))
         inverse = scaled.replace(xpos=rotary.scalings.XPos(scale=8, center=2, reciprocal=True))
@@ -201,9 +209,10 @@ class Module(unittest.TestCase):
             run, _ = compiled(rope)
             for turned in (rope(self.q, k, offset=3), run(self.q, k, offset=3)):
                 self.assertTrue(all(map(torch.equal, turned, by_hand)))
-        for q in (self.q, self.q.clone().requires_grad_()):
+        for q, kind, turn in itertools.product((self.q, self.q.clone().requires_grad_()),
+                                               (torch.float32, torch.float64), (rotary.rotate_qk, rotary.rotate_qk_)):
             with self.assertRaisesRegex(rotary.Error, "must have no xPos"):
-                rotary.rotate_qk(q, k, rope.table(range(5)), layout="bhtd")
+                turn(q, k, rope.table(range(5), dtype=kind), layout="bhtd")
         turn = compiled(lambda q, k, places: rotary.rotate_qk(q, k, rope.table(places), layout="bhtd"))[0]
         with self.assertRaisesRegex(Exception, "must have no xPos"):  # a table of tensors
             turn(self.q, k, torch.arange(5))

@@ -134,6 +134,19 @@ class Guards(unittest.TestCase):
         y.backward(grad)
         self.assertTrue(torch.equal(leaf.grad, rotary.rotate(grad, self.table, layout="bthd", direction="backward")))
 
+    def test_a_refusal_writes_nothing(self):
+        words, leaf = {"table": self.table, "layout": "bthd"}, self.x.clone().requires_grad_()
+        for x in (self.x, self.x.double()):
+            q, out = x.clone(), torch.zeros_like(x)
+            refused(self, "TORCH", lambda: rotary.rotate_qk_(q, leaf, **words))  # noqa: B023
+            refused(self, "SHAPE", lambda: rotary.rotate_qk(x, x, **words, out=(out, out[:1])))  # noqa: B023
+            for turn, *given in ((rotary.rotate, x, out.numpy()), (rotary.rotate, self.x.numpy(), out),
+                                 *((rotary.rotate_qk, x, pair) for pair in ((out, None), (None, out)))):  # fmt: skip
+                both = {"k": x} if turn is rotary.rotate_qk else {}
+                with self.assertRaisesRegex(TypeError, "out must be"):
+                    turn(given[0], **both, **words, out=given[1])
+            self.assertTrue(torch.equal(q, x) and not out.any())
+
     def test_refusals(self):
         heads = torch.zeros(2, 5, 4, 16)
         for one in (heads, heads.double(), torch.zeros(2, 5, 4, 32)[..., ::2]):

@@ -38,7 +38,8 @@ class Rows(unittest.TestCase):
             for words in ({"rounding": "f16"}, {"rounding": "bf16"}, {"angles": "float32"}):
                 if not rope.phase or "rounding" in words:
                     self.assertLessEqual(unequal(rope, np.arange(131000, 131256), **words), 1)
-        self.assertEqual(unequal(plain.replace(xpos=amplitude), np.arange(9000, 9256)), 0)
+        for far in (9, 100000):
+            self.assertEqual(unequal(plain.replace(xpos=amplitude.replace(center=far)), np.arange(9000, 9256) + far), 0)
         for kind in (np.float32, np.float64):
             self.assertEqual(unequal(plain, np.linspace(-3, 50, 256).astype(kind)), 0)
 

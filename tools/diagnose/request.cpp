@@ -46,7 +46,45 @@ std::string names_of(const std::vector<TensorInfo>& infos) {
   return text.empty() ? "none" : text;
 }
 
+bool is_unnamed(const TensorSource& source) { return source.infos.size() == 1 && source.infos.front().name.empty(); }
+
 }  // namespace
+
+std::vector<TensorPair> read_pairs(const std::string& operation, const TensorSource& first, const TensorSource& second,
+                                   const std::vector<std::string>& names) {
+  std::vector<TensorPair> pairs;
+  const auto add = [&](const std::string& name) {
+    const auto read = [&](const TensorSource& from) { return from.read(is_unnamed(from) ? "" : name); };
+    pairs.push_back({name, read(first), read(second)});
+    pairs.back().before.name = pairs.back().after.name = name;
+  };
+  if (is_unnamed(first) || is_unnamed(second)) {
+    const TensorSource& named = is_unnamed(first) ? second : first;
+    if (names.empty() && named.infos.size() != 1) {
+      fail(Code::TENSOR, operation, "--tensor must name one of ", names_of(named.infos),
+           " beside an .npy but got none");
+    }
+    add(names.empty() ? named.infos.front().name : names.front());
+    return pairs;
+  }
+  const std::vector<std::string> chosen =
+      names.empty() ? common_names(first.infos, second.infos, operation == "check") : names;
+  if (chosen.empty()) {
+    fail(Code::TENSOR, operation, "before and after must have tensors of the same names but '", first.name, "' holds ",
+         names_of(first.infos), " and '", second.name, "' holds ", names_of(second.infos),
+         ": rename the tensors of one");
+  }
+  for (const std::string& name : chosen) add(name);
+  for (const auto& [source, other] : {std::pair(&first, &second), {&second, &first}}) {
+    for (const TensorInfo& info : source->infos) {
+      const bool is_q_or_k = info.name == "q" || info.name == "k" ||
+                             (tools::layer_of(info.name) && tools::is_q_or_k(tools::role_of(info.name)));
+      if (!is_q_or_k || !names.empty() || operation != "check" || find(other->infos, info.name) != nullptr) continue;
+      pairs.push_back({info.name, source->read(info.name), {}});  // the answer says that it stands in one file only
+    }
+  }
+  return pairs;
+}
 
 std::vector<TensorPair> read_pairs(const std::string& operation, const std::string& before, const std::string& after,
                                    const std::vector<std::string>& names) {
@@ -54,37 +92,10 @@ std::vector<TensorPair> read_pairs(const std::string& operation, const std::stri
     fail(Code::VALUE, operation, "standard input holds one file: - can stand for one of the two");
   }
   files::InputTensors first(files::path_of(before)), second(files::path_of(after));
-  std::vector<TensorPair> pairs;
-  const auto add = [&](const std::string& name) {
-    pairs.push_back({name, first.read(name), second.read(name)});
-    pairs.back().before.name = pairs.back().after.name = name;
+  const auto source = [](files::InputTensors& file) {
+    return TensorSource{file.name(), file.infos(), [&file](const std::string& name) { return file.read(name); }};
   };
-  if (first.format() == files::Format::npy || second.format() == files::Format::npy) {
-    const files::InputTensors& named = first.format() == files::Format::npy ? second : first;
-    if (names.empty() && named.infos().size() != 1) {
-      fail(Code::TENSOR, operation, "--tensor must name one of ", names_of(named.infos()),
-           " beside an .npy but got none");
-    }
-    add(names.empty() ? named.infos().front().name : names.front());
-    return pairs;
-  }
-  const std::vector<std::string> chosen =
-      names.empty() ? common_names(first.infos(), second.infos(), operation == "check") : names;
-  if (chosen.empty()) {
-    fail(Code::TENSOR, operation, "the files must have tensors of the same names but '", first.name(), "' holds ",
-         names_of(first.infos()), " and '", second.name(), "' holds ", names_of(second.infos()),
-         ": rename the tensors of one file");
-  }
-  for (const std::string& name : chosen) add(name);
-  for (const auto& [file, other] : {std::pair(&first, &second), {&second, &first}}) {
-    for (const TensorInfo& info : file->infos()) {
-      const bool is_q_or_k = info.name == "q" || info.name == "k" ||
-                             (tools::layer_of(info.name) && tools::is_q_or_k(tools::role_of(info.name)));
-      if (!is_q_or_k || !names.empty() || operation != "check" || find(other->infos(), info.name) != nullptr) continue;
-      pairs.push_back({info.name, file->read(info.name), {}});  // the answer says that it stands in one file only
-    }
-  }
-  return pairs;
+  return read_pairs(operation, source(first), source(second), names);
 }
 
 namespace {

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from .._tables import Table, refuse_xpos
+from .._tables import Table
 from .._words import check_layout, check_word, fail
 from . import ops, plain
 from .plain import TYPES, How, check, check_dense, check_heads, check_scale, is_plain, is_quiet
@@ -65,8 +65,6 @@ def _by_op(
         tensors = tuple(x.flatten(0, extra) if x.shape[: extra + 1] == sizes else x for x in tensors)
     cos, sin = _rows(operation, table, tensors[0])
     how = How(table.pairing, layout, first, direction == "backward")
-    if len(tensors) == 2:
-        refuse_xpos(operation, table)
     if scale is not None:
         results = _by_scaled_rows(operation, tensors, cos, sin, how, scale)
     else:
@@ -109,8 +107,8 @@ def _by_scaled_rows(
     return plain.multiplied(q_out, scale, how, 2 * cos.shape[-1]), k_out
 
 
-def _into(operation: str, x: Tensor, out: Any, y: Tensor) -> Tensor:
-    """Copies the result y into out, which is x in an operation with an underscore."""
+def _check_out(operation: str, x: Tensor, out: Any, y: Tensor) -> None:
+    """Refuses an out that the result y cannot be copied to. It is x in an operation with an underscore."""
     if not isinstance(out, Tensor):
         raise TypeError(f"[{operation}] out must be a tensor as the others are but got {type(out).__name__}")
     if operation.endswith("_"):
@@ -118,7 +116,7 @@ def _into(operation: str, x: Tensor, out: Any, y: Tensor) -> Tensor:
             rule = "a leaf that records a gradient must not be written to"
             hint = "without the underscore the functions return a new tensor"
             fail("TORCH", operation, f"{rule}: {hint}; or call it under torch.no_grad()")
-        return x.copy_(y)
+        return
     if torch.is_grad_enabled() and (out.requires_grad or y.requires_grad):
         rule = "a result that records a gradient must not go to out"
         fail("TORCH", operation, f"{rule}: leave out=None, or call it under torch.no_grad()")
@@ -126,7 +124,13 @@ def _into(operation: str, x: Tensor, out: Any, y: Tensor) -> Tensor:
         fail("SHAPE", operation, f"out must have the shape {list(y.shape)} but got {list(out.shape)}")
     if out.dtype != y.dtype:
         fail("DTYPE", operation, f"out must have the type {y.dtype} but got {out.dtype}")
-    return out.copy_(y)
+
+
+def _into(operation: str, tensors: tuple[Any, ...], outs: tuple[Any, ...], results: tuple[Tensor, ...]) -> Any:
+    """Copies the results into outs, all or none of them."""
+    for triple in zip(tensors, outs, results):
+        _check_out(operation, *triple)
+    return tuple(out.copy_(y) for out, y in zip(outs, results))
 
 
 # ---- DTensors, sharded by batch, tokens or heads ----
@@ -152,8 +156,8 @@ def _replicated(rows: Tensor, x: Any) -> Any:
 
 def rotate(operation: str, x: Any, table: Any, layout: Any, out: Any, first: Any, direction: Any) -> Any:
     """Rotates one tensor by the named operation."""
-    (y,) = _by_op(operation, (x,), table, layout, first, direction)
-    return y if out is None else _into(operation, x, out, y)
+    results = _by_op(operation, (x,), table, layout, first, direction)
+    return (results if out is None else _into(operation, (x,), (out,), results))[0]
 
 
 def rotate_qk(
@@ -166,4 +170,4 @@ def rotate_qk(
         if not _is_compiling() and is_quiet() and is_plain(q) and is_plain(k) and _overlap(q, k):
             fail("ALIAS", operation, "what is written to q must not overlap k but their elements overlap")
     pair = _by_op(operation, (q, k), table, layout, first, direction, scale)
-    return pair if q_out is None else (_into(operation, q, q_out, pair[0]), _into(operation, k, k_out, pair[1]))
+    return pair if q_out is None else _into(operation, (q, k), (q_out, k_out), pair)

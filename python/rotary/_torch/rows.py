@@ -202,7 +202,8 @@ class RowMaker:
         self._made_of = source, angles, rounding
         self._by_length: _Growth | _Far | None = None
         speeds = source if isinstance(source, Frequencies) else frequencies(source, 0)
-        Table(speeds, [[0]] * speeds.axes if speeds.summed_axes else 0, angles=angles, rounding=rounding)
+        trial = speeds.xpos.center  # where no amplitude overflows
+        Table(speeds, [[trial]] * speeds.axes if speeds.summed_axes else trial, angles=angles, rounding=rounding)
         if isinstance(source, Rope):
             scaling = source.scaling
             if isinstance(scaling, Dynamic) and not source.inv_freq:
@@ -223,6 +224,7 @@ class RowMaker:
             *(angles == "float32", rounding, speeds.axes, speeds.summed_axes > 0, speeds.head_rows, speeds._pairs),
             *(speeds.attention_factor, speeds.clockwise, amplitude if self.has_xpos else None),
         )
+        self.axes = speeds.axes
         self._speeds, self._zeta = _constant(self._parts(speeds)), _constant(zeta)
         self._phase = _constant(speeds._phase) if speeds._phase else None
 

@@ -131,15 +131,15 @@ def _compared(
     paths = [isinstance(given, (str, os.PathLike)) for given in (before, after)]
     if paths[0] != paths[1]:
         raise TypeError(f"[{operation}] both must be files, or both arrays or dicts of arrays")
-    pairs: Any
-    if paths[0]:
-        pairs = os.fspath(before), os.fspath(after)
-    else:
-        old, new = (given if isinstance(given, dict) else {"": given} for given in (before, after))
-        names = old if tensors is None else tensors
-        pairs = [(name, old[name], new[name]) for name in old if name in new and name in names]
+    two = [os.fspath(given) if paths[0] else _named_arrays(given, tensors) for given in (before, after)]
     words |= {"tensors": tensors, "positions": _places(positions)}
-    return json.loads(_core._ask(operation, asked, pairs, words))
+    return json.loads(_core._ask(operation, asked, *two, words))
+
+
+def _named_arrays(given: Any, names: Sequence[str] | None) -> dict[str, Any]:
+    if not isinstance(given, Mapping):
+        return {"": given}
+    return {name: array for name, array in given.items() if names is None or name in names}
 
 
 def check(
@@ -154,7 +154,8 @@ def check(
         source: a config as in rotary.config, a rotary.Rope, or an entry of rotary.config.
         input: the tensors before the rotation: an array, a dict of arrays, or the path of a .safetensors or .npy file.
         against: the tensors after an engine's rotation, with the same names and shapes.
-        tensors: the names of the tensors to check. None: q and k where they exist, else all.
+        tensors: the names of the tensors to check. None: q and k where they exist, else all
+            that both have, as the command does.
         positions: positions as in rotary.Table, or the command's "100:116". None: 0, 1, 2, ...
         layout: "bthd", "bhtd", "tbhd", "thd", "htd", "td", "hd" or "flat". None: found from the tensors.
         rope: the number of the model's rope, from 0. None: the one that fits.

@@ -26,11 +26,20 @@ struct TensorPair {
   Tensor after;
 };
 
-// Reads the pairs of two files of tensors (tensors.h; "-" is standard input): the tensors of `names`; without names q
-// and k; if there is neither, every tensor of a float type and at least two dimensions that both files have, or of
-// these only the ones that are q, k or v by their names. The operation "check" also reads v beside q and k, and a query
-// or key that one file alone has, without an `after`. The operation is the word in brackets in error sentences. Throws
-// TENSOR, and what reading a file throws.
+// Tensors to choose from: those of a file, or the caller's own.
+struct TensorSource {
+  std::string name;                                // for error sentences
+  std::vector<TensorInfo> infos;                   // just one, of the name "", if it is an .npy
+  std::function<Tensor(const std::string&)> read;  // throws TENSOR for a name that is not there
+};
+
+// Reads the pairs of two sources: the tensors of `names`; without names q and k; if there is neither, every tensor of a
+// float type and at least two dimensions that both have, or of these only the ones that are q, k or v by their names.
+// The operation "check" also reads v beside q and k, and a query or key that one source alone has, without an `after`.
+// The operation is the word in brackets in error sentences. Throws TENSOR, and what reading throws.
+ROTARY_API std::vector<TensorPair> read_pairs(const std::string& operation, const TensorSource& before,
+                                              const TensorSource& after, const std::vector<std::string>& names);
+// The same for two files (tensors.h; "-" is standard input).
 ROTARY_API std::vector<TensorPair> read_pairs(const std::string& operation, const std::string& before,
                                               const std::string& after, const std::vector<std::string>& names);
 
