@@ -92,10 +92,10 @@ struct Sample : Bounds {
   }
 };
 
-// head_dim 0: the size of the last dimension. If the last dimension is a multiple of head_dim, it is heads * head_dim.
-// Throws SHAPE (shapes differ, other than two to four dimensions, no element, head_dim does not fit), DTYPE (not F64,
-// F32, F16 or BF16).
-Sample sample_as_given(const Tensor& before, const Tensor& after, int head_dim);
+// head_dim 0: the size of the last dimension. If the last dimension is a multiple of head_dim, it is heads * head_dim;
+// flat: so is one head's. Throws SHAPE (shapes differ, other than two to four dimensions, no element, head_dim does not
+// fit), DTYPE (not F64, F32, F16 or BF16).
+Sample sample_as_given(const Tensor& before, const Tensor& after, int head_dim, bool flat = false);
 // Squares of squares must neither overflow nor vanish: elements of doubles far from 1 are multiplied by a power of two,
 // which changes no angle.
 void bring_near_1(Sample&);

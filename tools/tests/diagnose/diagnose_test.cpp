@@ -418,6 +418,16 @@ TEST(Diagnose, ABlockThatEndsTheHeadAndIsReordered) {
   expect_said(one.diagnose({.pairs = Pairs::interleaved, .first = 32}), Verdict::pairing, "scores of q and k");
 }
 
+TEST(Diagnose, OneHeadThatIsFlat) {
+  const Data data = random_data({.batch = 2, .heads = 1}, ElementType::f32);
+  Tensor x = tensor_of(data, ElementType::f32), y = tensor_of(Engine{}(data), ElementType::f32);
+  x.shape = y.shape = {2, 16, 64};
+  diagnose::Request request;
+  request.model = Model{.model_type = {}, .ropes = {model_rope()}};
+  request.layout = "flat";
+  EXPECT_TRUE(diagnose::check(request, {{"k", x, y}}).equal());
+}
+
 TEST(Diagnose, ShapesThatDiffer) {
   const Data data = random_data({}, ElementType::f32);
   const Tensor x = tensor_of(data, ElementType::f32), y = tensor_of(data, ElementType::f32, "bhtd");
