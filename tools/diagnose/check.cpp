@@ -277,7 +277,7 @@ NamedCheck judge_still(const TensorPair& pair, const Subject& subject, std::opti
     if (around.fault) found = *around.fault;
   } else {
     bring_near_1(sample);
-    result.diagnosis = diagnose(sample, subject);
+    if (fits) result.diagnosis = diagnose(sample, subject);
     const Verdict verdict = result.diagnosis.verdict;
     const bool seen = verdict != Verdict::cannot_tell && verdict != Verdict::elements;
     found = finding(seen ? Cause::rotated_nonetheless : Cause::changed_nonetheless, {reason});
