@@ -418,6 +418,14 @@ TEST(Diagnose, ABlockThatEndsTheHeadAndIsReordered) {
   expect_said(one.diagnose({.pairs = Pairs::interleaved, .first = 32}), Verdict::pairing, "scores of q and k");
 }
 
+TEST(Diagnose, AtPosition0WhatIsReorderedMovesTheElements) {
+  Case one(ElementType::f32, {.tokens = 1});
+  one.rope->rope.pairing = Pairing::interleaved_to_half;
+  EXPECT_EQ(one.diagnose_after(one.before).verdict, Verdict::not_rotated);
+  std::ranges::fill(one.before.values, 0);
+  EXPECT_EQ(one.diagnose_after(one.before).verdict, Verdict::cannot_tell);
+}
+
 TEST(Diagnose, OneHeadThatIsFlat) {
   const Data data = random_data({.batch = 2, .heads = 1}, ElementType::f32);
   Tensor x = tensor_of(data, ElementType::f32), y = tensor_of(Engine{}(data), ElementType::f32);
