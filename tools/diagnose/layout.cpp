@@ -97,7 +97,7 @@ bool find_layout(Examination& exam) {
     if (heads_are_alike(other)) {
       exam.turns = std::move(other);
       counted.positions = PositionSet{};
-      counted.positions->open_from = static_cast<std::int64_t>(exam.subject.positions->value(0, 0, 0));
+      counted.positions->open_from = whole(exam.subject.positions->value(0, 0, 0));
     }
   }
   exam.expected = expected_positions(exam.turns.layout(), counted);
@@ -253,7 +253,7 @@ Asked ask(const Subject& subject, const Block& block, const Layout& layout,
   for (const auto* lists : {&expected, &std::as_const(from)}) {
     for (const std::vector<double>& positions : *lists) last = std::max(last, std::ranges::max(positions));
   }
-  const auto length = subject.length.value_or(static_cast<std::int64_t>(std::floor(last)) + 1);
+  const auto length = subject.length.value_or(whole(last) + 1);
   Asked asked{*subject.used, block, length, subject.context, subject.head_rows, {}, {}};
   for (std::int64_t head = 0; subject.head_rows.empty() && head < layout.heads; ++head)
     asked.rows.push_back(head * subject.used->rope.head_rows / layout.heads);

@@ -119,6 +119,10 @@ Finding find_not_finite(const Sample&, const Layout&);  // the first element tha
 const char* type_of(double unit) noexcept;
 
 inline double square(double x) noexcept { return x * x; }
+// The whole number at or below a position; of one that int64 does not hold, 2^62 with its sign.
+inline std::int64_t whole(double position) noexcept {
+  return static_cast<std::int64_t>(std::floor(std::clamp(position, -0x1p62, 0x1p62)));
+}
 // n = a p + b q by least squares.
 struct TwoWeights {
   double pp = 0, pq = 0, qq = 0, pn = 0, qn = 0, nn = 0, count = 0;

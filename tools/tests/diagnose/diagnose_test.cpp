@@ -436,6 +436,15 @@ TEST(Diagnose, OneHeadThatIsFlat) {
   EXPECT_TRUE(diagnose::check(request, {{"k", x, y}}).equal());
 }
 
+TEST(Diagnose, PositionsThatNoIntegerHolds) {
+  for (const double first : {1e19, 1e300, -1e300}) {
+    Case one(ElementType::f32);
+    one.rope = model_rope(Dynamic{.factor = 2, .trained_length = 2048});
+    one.subject.positions = from(first);
+    EXPECT_EQ(one.diagnose_after(one.before).verdict, Verdict::not_rotated);
+  }
+}
+
 TEST(Diagnose, ShapesThatDiffer) {
   const Data data = random_data({}, ElementType::f32);
   const Tensor x = tensor_of(data, ElementType::f32), y = tensor_of(data, ElementType::f32, "bhtd");
