@@ -459,6 +459,17 @@ TEST(Combine, OneTensorThatIsNotRotated) {
   EXPECT_EQ(all.sentence, "only q is rotated; k is the same before and after");
 }
 
+TEST(Combine, ValuesAreNoTensorThatIsRotated) {
+  Case one(ElementType::f32);
+  const Diagnosis still = one.diagnose_after(one.before);
+  for (const auto cause : {diagnose::Cause::not_to_rotate, diagnose::Cause::changed_nonetheless}) {
+    const diagnose::Finding found = diagnose::finding(cause, {{"value", true}});
+    const Diagnosis all = diagnose::combine({{"q", still}, {"k", still}, {"v", {found.verdict, {found}}}});
+    EXPECT_EQ(all.verdict, Verdict::not_rotated);
+    EXPECT_TRUE(all.sentence.starts_with("q and k are not rotated")) << all.sentence;
+  }
+}
+
 TEST(Combine, WhatIsTheSameIsSaidOnce) {
   Case one(ElementType::f32);
   const Diagnosis q = one.diagnose({.pairs = Pairs::interleaved});
