@@ -129,8 +129,7 @@ void add(Held& held, double found, double asked, double allowed, int copy, const
   checked.max_error = std::max(checked.max_error, off);
   checked.tolerance = std::max(checked.tolerance, allowed);
   if (off <= allowed) return;
-  if (++held.off == 1 || off * checked.allowed > checked.error * allowed)
-    checked.error = off, checked.allowed = allowed;
+  if (++held.off == 1 || off > checked.error) checked.error = off, checked.allowed = allowed;
   held.wrong[static_cast<std::size_t>(copy)] = true;
   if (checked.first) return;
   checked.first = place;

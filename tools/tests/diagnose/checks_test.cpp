@@ -132,6 +132,13 @@ TEST(TableAlone, names_the_entry_that_is_off) {
   EXPECT_EQ(first.element, 32 + 5);
 }
 
+TEST(TableAlone, says_the_largest_error_whatever_is_allowed_there) {
+  auto [cos, sin] = made({});
+  sin.as<float>()[0] += 0.01F;
+  cos.as<float>()[299 * 32] += 0.5F;
+  EXPECT_NEAR(diagnose::check_table(asking(), cos, sin).tensors[0].checked.error, 0.5, 0.001);
+}
+
 TEST(TableAlone, of_several_ropes_says_which_it_is_of) {
   const diagnose::Request request = asking({model_rope(), model_rope(Unscaled{}, Pairing::half, 1e6)});
   const auto [cos, sin] = made({.speed = speeds(1e6)});
