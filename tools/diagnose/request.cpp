@@ -65,6 +65,8 @@ std::vector<TensorPair> read_pairs(const std::string& operation, const std::stri
       fail(Code::TENSOR, operation, "--tensor must name one of ", names_of(named.infos()),
            " beside an .npy but got none");
     }
+    if (names.size() > 1)
+      fail(Code::TENSOR, operation, "--tensor must name one tensor beside an .npy but got ", files::listed(names));
     add(names.empty() ? named.infos().front().name : names.front());
     return pairs;
   }
