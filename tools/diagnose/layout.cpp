@@ -133,8 +133,8 @@ std::vector<Reading> plausible_readings(const Sample& sample, const Subject& sub
   }
   const PositionSet given = positions_of(subject);
   const auto fits = [](const PositionSet& set, const Layout& layout) {
-    if (set.open_from) return set.tokens <= layout.tokens;
-    return set.tokens == layout.tokens && (set.batch == 1 || set.batch == layout.batch);
+    const bool fits_tokens = set.open_from ? set.tokens <= layout.tokens : set.tokens == layout.tokens;
+    return fits_tokens && (set.batch == 1 || set.batch == layout.batch);
   };
   std::erase_if(readings, [&](const Reading& reading) {
     return !fits(given, reading.layout) || (subject.from && !fits(*subject.from, reading.layout));
