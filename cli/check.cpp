@@ -187,6 +187,8 @@ std::vector<diagnose::TensorPair> read(Options& options) {
   if (options.to) request.positions = options.to;
   if (!source.config.empty() || source.base || !source.inv_freq.empty())
     request.model = read_model(source, source.head_dim.value_or(tools::last_dimension(pairs.front().before)));
+  else if (source.pairing)
+    throw UsageError("--pairing needs CONFIG, --base or --inv-freq: it describes the rope that is expected");
   return pairs;
 }
 
@@ -264,7 +266,12 @@ void add(Command& command, bool without_verdict) {
   command.option("--to", options->to, written_positions);
   command.option("--backward", options->request.backward);
   command.option("--query-scale", options->source.query_scale);
-  command.runs([=] { run(*options, without_verdict); });
+  command.runs([=, &command] {
+    const std::vector<std::string> taken = {"--before", "--after", "--pairing", "--json", "-q,--quiet", "--models"};
+    if (is_folder(options->before) && command.has_beside(taken))
+      throw UsageError("the folders of two checkpoints go together with --pairing and --json alone");
+    run(*options, without_verdict);
+  });
 }
 
 }  // namespace

@@ -38,6 +38,9 @@ diagnose::Outcome check_table_alone(diagnose::Request& request, Source source, c
   std::string text;
   if (!inv_freq.empty()) {
     const PairRows rows = read_pair_rows(inv_freq);
+    if (rows.rows > 1 || rows.summed_axes > 0)
+      fail(Code::SHAPE, "check", "inv_freq must be [pairs] where it is checked alone, but '",
+           printable(files::path_text(inv_freq)), "' has several rows: save each alone");
     result = check_inv_freq(request, rows.values);
     text = "inv_freq " + shape_text(std::vector<std::int64_t>{rows.pairs});
   } else {

@@ -2,6 +2,7 @@
 // command.cpp includes CLI11's header, which takes a compiler two seconds.
 #pragma once
 
+#include <algorithm>
 #include <concepts>
 #include <cstdint>
 #include <filesystem>
@@ -72,6 +73,10 @@ class Command {
   // Sets the variables. Throws UsageError.
   void parse(Words words);
   bool has(const std::string& key) const { return given_.contains(key); }  // whether the option was given
+  // Whether any option but these was given.
+  bool has_beside(const Words& keys) const {
+    return std::ranges::any_of(given_, [&](const auto& one) { return std::ranges::count(keys, one.first) == 0; });
+  }
   // Runs that function. Throws UsageError if a word is left over or a rule is broken.
   void run();
 

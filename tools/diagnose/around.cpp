@@ -33,7 +33,7 @@ std::vector<double> query_factors(const Layout& layout, const Subject& subject) 
   if (subject.scale.form == QueryForm::none || !is_query || subject.from || subject.backward) return {};
   std::vector<std::int64_t> positions;
   const std::vector<double> expected = expected_positions(layout, subject)[0];
-  for (const double position : expected) positions.push_back(static_cast<std::int64_t>(std::floor(position)));
+  for (const double position : expected) positions.push_back(whole(position));
   const std::vector<float> factors = query_scale(subject.scale, positions);
   if (std::ranges::all_of(factors, [](float one) { return one == 1; })) return {};
   return {factors.begin(), factors.end()};

@@ -22,11 +22,12 @@ Finding with_order(Finding one, const std::optional<std::string>& pairing) {
   return one;
 }
 
-// About 64 tokens are diagnosed as if every one of the first file were at position 0.
+// About 64 tokens are diagnosed as if every one of the first file were at position 0, if they can hold the block.
 Finding explain_difference(Diagnosis& one, const Sample& sample, const Subject& subject, const Reading& reading,
-                           double rms) {
+                           const Block& block, double rms) {
   if (rms <= 0.02 + 3 * (sample.unit + sample.before_unit))
     return finding(Cause::same_but_noise, {{"rms", rms, 2, std::numeric_limits<double>::infinity()}});
+  if (block.pairs == 0) return finding(Cause::another_in_second);
   const std::int64_t tokens = reading.layout.tokens;
   Numbers some;
   for (std::int64_t t = 0; t < tokens; t += std::max<std::int64_t>(1, tokens / 64)) some.push_back(t);
@@ -41,7 +42,7 @@ Finding explain_difference(Diagnosis& one, const Sample& sample, const Subject& 
   const Facts& facts = further.diagnosis.facts;
   const bool is_offset = std::ranges::count(further.diagnosis.found, Cause::offset, &Finding::cause) == 1;
   if (!further.explained || !is_offset) {
-    const bool turned = !search_blocks(sample, asked_block(subject, sample.head_dim)).found.empty();
+    const bool turned = !search_blocks(sample, block).found.empty();
     return finding(turned ? Cause::turned_otherwise : Cause::another_in_second);
   }
   const double offset = facts.positions[0][0], far = std::abs(offset);
@@ -86,10 +87,13 @@ std::vector<Finding> explain_by_undoing(const Sample& sample, const Subject& sub
 }  // namespace
 
 NamedCheck judge_between(const TensorPair& pair, const Subject& subject, std::optional<double> tolerance) {
-  const Sample sample = sample_as_given(pair.before, pair.after, subject.head_dim_of(pair.before));
+  const bool fits = subject.turns || tools::fits_width(pair.before, *subject.used);  // the values of MLA are narrower
+  const Sample sample =
+      sample_as_given(pair.before, pair.after, fits ? subject.head_dim_of(pair.before) : 0, subject.layout == "flat");
   const Reading reading = plausible_readings(sample, subject).front();
   refuse_not_finite(sample, pair, reading.layout);
-  const Asked asked = ask(subject, *asked_block(subject, sample.head_dim), reading.layout);
+  Asked asked = ask(subject, *asked_block(subject, sample.head_dim), reading.layout);
+  if (!fits) asked.block.pairs = 0;
   std::optional<Comparison> best;  // without a difference, else with the least; of equal ones the first
   Kind order = kinds[0];
   for (const Kind kind : kinds) {
@@ -114,7 +118,7 @@ NamedCheck judge_between(const TensorPair& pair, const Subject& subject, std::op
     one.facts.pairing = name(order);
     one.found = {with_order(finding(Cause::same_in_another_order), one.facts.pairing)};
   } else {
-    one.found = {explain_difference(one, sample, subject, reading, best->rms())};
+    one.found = {explain_difference(one, sample, subject, reading, asked.block, best->rms())};
     if (one.found[0].cause == Cause::turned_otherwise) {
       std::vector<Finding> named = explain_by_undoing(sample, subject, reading, asked);
       if (!named.empty()) one.found = std::move(named);

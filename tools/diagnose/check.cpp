@@ -260,7 +260,8 @@ NamedCheck judge_still(const TensorPair& pair, const Subject& subject, std::opti
   const Number reason =
       subject.role == Role::v ? Number{"value", true} : Number{"layer", number(subject.layer.value_or(0))};
   const bool fits = tools::fits_width(pair.before, *subject.used);  // the values of MLA are narrower
-  const Sample given = sample_as_given(pair.before, pair.after, fits ? subject.head_dim_of(pair.before) : 0);
+  const Sample given =
+      sample_as_given(pair.before, pair.after, fits ? subject.head_dim_of(pair.before) : 0, subject.layout == "flat");
   const Reading reading = readings_of(given, subject).front();
   refuse_not_finite(given, pair, reading.layout);
   Around around = fits ? without_steps_around(given, subject) : Around{given, given};
@@ -276,7 +277,7 @@ NamedCheck judge_still(const TensorPair& pair, const Subject& subject, std::opti
     if (around.fault) found = *around.fault;
   } else {
     bring_near_1(sample);
-    result.diagnosis = diagnose(sample, subject);
+    if (fits) result.diagnosis = diagnose(sample, subject);
     const Verdict verdict = result.diagnosis.verdict;
     const bool seen = verdict != Verdict::cannot_tell && verdict != Verdict::elements;
     found = finding(seen ? Cause::rotated_nonetheless : Cause::changed_nonetheless, {reason});

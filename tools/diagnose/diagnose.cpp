@@ -28,9 +28,11 @@ void examine_unchanged(Examination& exam) {
   exam.explained = true;
   const bool zero = std::ranges::all_of(exam.sample.before, [](double x) { return x == 0; });
   const Layout layout = plausible_readings(exam.sample, exam.subject).front().layout;
+  const auto block = asked_block(exam.subject, exam.sample.head_dim);
+  const bool reorders = block && *block != block->in_place();
   if (zero) {
     exam.find(Cause::zeros);
-  } else if (const auto block = asked_block(exam.subject, exam.sample.head_dim); !would_move(exam)) {
+  } else if (!reorders && !would_move(exam)) {
     const double factor = block ? ask(exam.subject, *block, layout).motion.factor : 1;
     if (factor == 1) return exam.find(Cause::position_0);
     exam.find(Cause::still_without_factor, {{"asked", factor, 7}});
@@ -147,9 +149,8 @@ void examine_block(Examination& exam, const Block& asked) {
 
 void examine(Examination& exam) {
   const std::optional<Block> asked = asked_block(exam.subject, exam.sample.head_dim);
-  const bool reorders = asked && asked->kind == Kind::interleaved_to_half;
   exam.search = search_blocks(exam.sample, asked);
-  if (exam.search.touched.empty() && (!reorders || would_move(exam))) return examine_unchanged(exam);
+  if (exam.search.touched.empty()) return examine_unchanged(exam);
   if (exam.search.found.empty()) {
     exam.explained = std::ranges::all_of(exam.sample.after, [](double y) { return y == 0; });
     if (exam.explained) return exam.find(Cause::zero_after);

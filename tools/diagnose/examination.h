@@ -65,6 +65,9 @@ void refuse_not_finite(const Sample&, const TensorPair&, const Layout&);
 // with the same heads.
 NamedCheck judge_still(const TensorPair&, const Subject&, std::optional<double> tolerance);
 
+// Throws POSITION unless the set holds the positions of all its axes, rows and tokens, and has one axis or the rope's.
+void expect_whole(const std::string& operation, const PositionSet&, int rope_axes);
+
 std::string who(const std::string& tensor);  // its name, or "the tensor"
 // Fills in the sentences of the findings.
 void say(NamedDiagnosis&);

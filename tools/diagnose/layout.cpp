@@ -97,7 +97,7 @@ bool find_layout(Examination& exam) {
     if (heads_are_alike(other)) {
       exam.turns = std::move(other);
       counted.positions = PositionSet{};
-      counted.positions->open_from = static_cast<std::int64_t>(exam.subject.positions->value(0, 0, 0));
+      counted.positions->open_from = whole(exam.subject.positions->value(0, 0, 0));
     }
   }
   exam.expected = expected_positions(exam.turns.layout(), counted);
@@ -133,8 +133,8 @@ std::vector<Reading> plausible_readings(const Sample& sample, const Subject& sub
   }
   const PositionSet given = positions_of(subject);
   const auto fits = [](const PositionSet& set, const Layout& layout) {
-    if (set.open_from) return set.tokens <= layout.tokens;
-    return set.tokens == layout.tokens && (set.batch == 1 || set.batch == layout.batch);
+    const bool fits_tokens = set.open_from ? set.tokens <= layout.tokens : set.tokens == layout.tokens;
+    return fits_tokens && (set.batch == 1 || set.batch == layout.batch);
   };
   std::erase_if(readings, [&](const Reading& reading) {
     return !fits(given, reading.layout) || (subject.from && !fits(*subject.from, reading.layout));
@@ -253,7 +253,7 @@ Asked ask(const Subject& subject, const Block& block, const Layout& layout,
   for (const auto* lists : {&expected, &std::as_const(from)}) {
     for (const std::vector<double>& positions : *lists) last = std::max(last, std::ranges::max(positions));
   }
-  const auto length = subject.length.value_or(static_cast<std::int64_t>(std::floor(last)) + 1);
+  const auto length = subject.length.value_or(whole(last) + 1);
   Asked asked{*subject.used, block, length, subject.context, subject.head_rows, {}, {}};
   for (std::int64_t head = 0; subject.head_rows.empty() && head < layout.heads; ++head)
     asked.rows.push_back(head * subject.used->rope.head_rows / layout.heads);

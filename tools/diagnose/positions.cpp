@@ -416,6 +416,7 @@ bool find_each_axis(const Examination& exam, Motion& motion, std::vector<Pattern
 // Positions of angles that are sums over axes are not measured but tried: each axis up to four positions away.
 bool find_sums(const Examination& exam, Motion& motion, std::vector<Pattern>& patterns) {
   const std::size_t axes = exam.expected.size();
+  if (axes > 3) return false;  // there would be too many trials
   patterns.resize(axes);
   constexpr int most = 4, steps = 2, choices = 2 * most * steps + 1;  // steps: in one position
   const int all = static_cast<int>(std::pow(choices, axes));

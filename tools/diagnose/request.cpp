@@ -64,6 +64,8 @@ std::vector<TensorPair> read_pairs(const std::string& operation, const TensorSou
       fail(Code::TENSOR, operation, "--tensor must name one of ", names_of(named.infos),
            " beside an .npy but got none");
     }
+    if (names.size() > 1)
+      fail(Code::TENSOR, operation, "--tensor must name one tensor beside an .npy but got ", files::listed(names));
     add(names.empty() ? named.infos.front().name : names.front());
     return pairs;
   }
@@ -96,6 +98,14 @@ std::vector<TensorPair> read_pairs(const std::string& operation, const std::stri
     return TensorSource{file.name(), file.infos(), [&file](const std::string& name) { return file.read(name); }};
   };
   return read_pairs(operation, source(first), source(second), names);
+}
+
+void expect_whole(const std::string& operation, const PositionSet& set, int axes) {
+  const std::size_t held = set.reals.empty() ? set.integers.size() : set.reals.size();
+  const double asked = static_cast<double>(set.axes) * set.batch * static_cast<double>(set.tokens);
+  if (static_cast<double>(held) != asked || (set.axes != 1 && set.axes < axes))
+    fail(Code::POSITION, operation, "positions must be [axes, batch, tokens], of one axis or the rope's ", axes,
+         ", but got ", held, " of ", set.axes, " axes, batch ", set.batch, " and ", set.tokens, " tokens");
 }
 
 namespace {
@@ -187,6 +197,7 @@ Subject subject_by(const Request& request, const tools::Subject& question, const
   one.backward = request.backward;
   one.multiplied = request.query_scale || !question.turns;
   const auto positions_in = [&](const std::optional<PositionSet>& given) -> std::optional<PositionSet> {
+    if (given && !given->spec) expect_whole(request.operation, *given, request.model ? used->rope.axes() : 1);
     if (!request.model) return given && given->spec ? parse_positions(*given->spec, 1) : given;
     Choice choice = request;
     choice.positions = given;
@@ -420,7 +431,8 @@ void find_layers(const Request& request, const tools::Subject& question, const S
   const Subject subject = of_tensor(by, pair);
   for (const TensorPair& other : pairs) {
     if (&other == &pair || other.before.shape != pair.before.shape) continue;
-    const Sample sample = sample_as_given(other.before, pair.after, subject.head_dim_of(pair.before));
+    const Sample sample =
+        sample_as_given(other.before, pair.after, subject.head_dim_of(pair.before), subject.layout == "flat");
     if (!compare(sample, plausible_readings(sample, subject).front(), subject, {}).checked.equal) continue;
     one.diagnosis = {Verdict::layout, {finding(Cause::another_tensor, {{"other", other.name}})}};
     return;
@@ -430,6 +442,7 @@ void find_layers(const Request& request, const tools::Subject& question, const S
 // Answers for each pair by the rope of its layer; pairs without a layer, by the rope by which they are least wrong.
 std::vector<NamedCheck> answers(Call& call, const std::vector<TensorPair>& pairs) {
   const Request& request = call.request;
+  if (pairs.empty()) fail(Code::TENSOR, request.operation, "there must be a pair of tensors at least but got none");
   std::vector<NamedCheck> results(pairs.size());
   std::int64_t done = 0;
   OtherHeads others;

@@ -144,7 +144,10 @@ Diagnosis combine(const std::vector<NamedDiagnosis>& tensors, const std::string&
   std::vector<bool> is_done(tensors.size(), false);
   for (std::size_t i = 0; i < tensors.size(); ++i) {
     const Verdict verdict = tensors[i].diagnosis.verdict;
-    (verdict == Verdict::not_rotated ? still : moved).push_back(tensors[i].name);
+    const Cause cause = tensors[i].diagnosis.found.front().cause;
+    const bool is_still = cause == Cause::not_to_rotate || cause == Cause::changed_nonetheless;
+    if (verdict != Verdict::cannot_tell && !is_still)
+      (verdict == Verdict::not_rotated ? still : moved).push_back(tensors[i].name);
     if (verdict != Verdict::as_configured) continue;
     right.push_back(tensors[i].name);
     is_done[i] = weight(result.verdict) > 0;

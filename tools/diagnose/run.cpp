@@ -135,11 +135,24 @@ class Sequences {
   std::set<std::int64_t> faulty_;
 };
 
-// The first number in the name, then the name: sorts "7", "12-a" and "100" in this order.
-std::pair<std::int64_t, std::string> order_of(const std::filesystem::path& file) {
-  const std::string name = files::path_text(file.filename());
-  const std::size_t begin = name.find_first_of("0123456789");
-  return {begin == std::string::npos ? 0 : std::stoll(name.substr(begin, 18)), name};  // 18 digits fit 64 bits
+// The numbers in the name, then the name: sorts "rank0-7", "rank0-12-a" and "rank1-3" in this order.
+std::pair<std::vector<std::int64_t>, std::string> order_of(const std::filesystem::path& file) {
+  const std::string name = files::path_text(file.filename()), digits = "0123456789";
+  std::vector<std::int64_t> numbers;
+  for (std::size_t at = 0; (at = name.find_first_of(digits, at)) != std::string::npos;) {
+    const std::size_t count = std::min(name.find_first_not_of(digits, at), name.size()) - at;
+    numbers.push_back(std::stoll(name.substr(at, 18)));  // 18 digits fit 64 bits
+    at += count;
+  }
+  return {std::move(numbers), name};
+}
+
+// Throws SHAPE unless all dimensions but the first `axes` and the last, which holds the tokens, are 1.
+void expect_shape(const RunStep& step, const std::string& name, const std::vector<std::int64_t>& shape, int axes) {
+  const auto is_one = [](std::int64_t size) { return size == 1; };
+  if (std::ssize(shape) <= axes + 1 || std::all_of(shape.begin() + axes, shape.end() - 1, is_one)) return;
+  fail(Code::SHAPE, "check", name, " of a step must be [tokens]", axes > 0 ? " or [axes, tokens]" : "",
+       ", of one row of the batch, but got ", detail::shape_text(shape), " in ", files::in_quotes(step.name));
 }
 
 RunStep read_step(const std::filesystem::path& path) {
@@ -154,9 +167,11 @@ RunStep read_step(const std::filesystem::path& path) {
     const Tensor tensor = file.read(info.name);
     if (list != lists.end()) {
       *list->second = tools::integers_of(tensor, step.name, name).values;
+      expect_shape(step, name, tensor.shape, 0);
       continue;
     }
     const auto [values, shape] = tools::reals_of(tensor, step.name, name);
+    expect_shape(step, name, shape, 1);
     const std::int64_t tokens = shape.empty() ? 1 : shape.back();
     for (std::int64_t first = 0; tokens > 0 && first < std::ssize(values); first += tokens)
       step.positions.emplace_back(values.begin() + first, values.begin() + first + tokens);

@@ -119,7 +119,7 @@ Sample Sample::part(const Reading& reading, std::size_t dimension, const Numbers
   return part;
 }
 
-Sample sample_as_given(const Tensor& before, const Tensor& after, int head_dim) {
+Sample sample_as_given(const Tensor& before, const Tensor& after, int head_dim, bool flat) {
   const auto refuse = [](const std::string& sentence) { fail(Code::SHAPE, "check", sentence); };
   const std::string shape = detail::shape_text(before.shape);
   if (before.shape != after.shape) {
@@ -140,12 +140,12 @@ Sample sample_as_given(const Tensor& before, const Tensor& after, int head_dim) 
   sample.shape = before.shape;
   const std::int64_t last = before.shape.back();
   sample.head_dim = head_dim != 0 ? head_dim : static_cast<int>(last);
-  if (last != sample.head_dim) {
-    if (last % head_dim != 0 || rank == 4) {
+  if (last != sample.head_dim || (flat && rank < 4)) {
+    if (last % sample.head_dim != 0 || rank == 4) {
       refuse("head_dim must be " + std::to_string(head_dim) + " but " + label(before) + " is " + shape);
     }
-    sample.shape.back() = last / head_dim;
-    sample.shape.push_back(head_dim);
+    sample.shape.back() = last / sample.head_dim;
+    sample.shape.push_back(sample.head_dim);
   }
   sample.before = numbers(before);
   sample.after = numbers(after);
@@ -170,7 +170,7 @@ Sample sample_as_given(const Tensor& before, const Tensor& after, int head_dim) 
 }
 
 Sample sample_of(const Tensor& before, const Tensor& after, const Subject& subject) {
-  Sample sample = sample_as_given(before, after, subject.head_dim_of(before));
+  Sample sample = sample_as_given(before, after, subject.head_dim_of(before), subject.layout == "flat");
   sample.executor = subject.executor;
   if (subject.beside.empty() || sample.head_dim != subject.used->rope.head_dim) return sample;
   std::vector<double> left = sample.after.copied();

@@ -92,10 +92,10 @@ struct Sample : Bounds {
   }
 };
 
-// head_dim 0: the size of the last dimension. If the last dimension is a multiple of head_dim, it is heads * head_dim.
-// Throws SHAPE (shapes differ, other than two to four dimensions, no element, head_dim does not fit), DTYPE (not F64,
-// F32, F16 or BF16).
-Sample sample_as_given(const Tensor& before, const Tensor& after, int head_dim);
+// head_dim 0: the size of the last dimension. If the last dimension is a multiple of head_dim, it is heads * head_dim;
+// flat: so is one head's. Throws SHAPE (shapes differ, other than two to four dimensions, no element, head_dim does not
+// fit), DTYPE (not F64, F32, F16 or BF16).
+Sample sample_as_given(const Tensor& before, const Tensor& after, int head_dim, bool flat = false);
 // Squares of squares must neither overflow nor vanish: elements of doubles far from 1 are multiplied by a power of two,
 // which changes no angle.
 void bring_near_1(Sample&);
@@ -119,6 +119,10 @@ Finding find_not_finite(const Sample&, const Layout&);  // the first element tha
 const char* type_of(double unit) noexcept;
 
 inline double square(double x) noexcept { return x * x; }
+// The whole number at or below a position; of one that int64 does not hold, 2^62 with its sign.
+inline std::int64_t whole(double position) noexcept {
+  return static_cast<std::int64_t>(std::floor(std::clamp(position, -0x1p62, 0x1p62)));
+}
 // n = a p + b q by least squares.
 struct TwoWeights {
   double pp = 0, pq = 0, qq = 0, pn = 0, qn = 0, nn = 0, count = 0;

@@ -129,8 +129,7 @@ void add(Held& held, double found, double asked, double allowed, int copy, const
   checked.max_error = std::max(checked.max_error, off);
   checked.tolerance = std::max(checked.tolerance, allowed);
   if (off <= allowed) return;
-  if (++held.off == 1 || off * checked.allowed > checked.error * allowed)
-    checked.error = off, checked.allowed = allowed;
+  if (++held.off == 1 || off > checked.error) checked.error = off, checked.allowed = allowed;
   held.wrong[static_cast<std::size_t>(copy)] = true;
   if (checked.first) return;
   checked.first = place;
@@ -318,6 +317,7 @@ CheckResult check_table(const Request& request, const Tensor& cos, const std::op
     return one.rope.rotary_dim == table.pairs && with_copies(table, one.rope).copies == 2;
   });
   return best_of(request, twice ? table.pairs / 2 : table.pairs, [&](const ModelRope& used) {
+    if (request.positions && !request.positions->spec) expect_whole("check", *request.positions, used.rope.axes());
     const PositionSet positions = positions_of("check", request, *request.model, used).closed(table.rows);
     if (positions.tokens != table.rows || positions.batch != 1) {
       fail(Code::SHAPE, "check", "positions must be one for each of the ", table.rows, " rows but are ",

@@ -286,12 +286,19 @@ bool explain_by_own_time(Examination& exam, const Asked& asked) {
   if (!has_one_speed_per_pair(rope) || !depends_on_length(rope.scaling)) return false;
   const std::int64_t trained = *scalings::value_of<std::int64_t>(rope.scaling, "trained_length");
   const auto length_up_to = [&](std::int64_t row) {
-    return std::max(trained, static_cast<std::int64_t>(exam.expected[0][static_cast<std::size_t>(row)]) + 1);
+    return std::max(trained, whole(exam.expected[0][static_cast<std::size_t>(row)]) + 1);
   };
-  std::map<std::int64_t, Motion> motions;  // by their lengths
+  Motion motion = motion_of({rope, asked.length, {}}, asked);
+  Asked placeless = asked;  // a copy of the positions for each length would take more memory than there is
+  placeless.motion.position = placeless.motion.from = {};
+  std::map<std::int64_t, std::vector<double>> speeds;  // by their lengths
+  const auto set_length = [&](std::int64_t length) {
+    const auto [one, is_new] = speeds.try_emplace(length);
+    if (is_new) one->second = motion_of({rope, length, {}}, placeless).speed;
+    motion.speed = one->second;
+  };
   const auto fits = [&](std::int64_t row, std::int64_t length) {
-    if (!motions.contains(length)) motions.emplace(length, motion_of({rope, length, {}}, asked));
-    const Motion& motion = motions.at(length);
+    set_length(length);
     bool all = true;
     for (int pair = 0; all && pair < exam.turns.pairs(); ++pair) all = misfit(exam.turns, motion, row, pair) <= 1;
     return all;
@@ -310,7 +317,8 @@ bool explain_by_own_time(Examination& exam, const Asked& asked) {
   const std::set<std::int64_t> lengths(length_of.begin(), length_of.end());
   if (lengths.size() < 2) return false;
   const Fit fit = compare(exam.turns, asked.motion, float32_slack, [&](std::int64_t row, int pair) {
-    return motions.at(length_of[static_cast<std::size_t>(row)]).turn(row, pair);
+    set_length(length_of[static_cast<std::size_t>(row)]);
+    return motion.turn(row, pair);
   });
   if (!fit.holds) return false;
   Finding one = finding(Cause::own_time, {{"scaling", name(rope.scaling)}, {"asked", scaling_asked(asked)}});

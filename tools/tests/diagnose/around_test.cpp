@@ -346,7 +346,21 @@ TEST(FarAway, AnOffsetOfOneAtThreeMillions) {
   expect(check(request, "q", x, at(x, far - 1, engine)), Outcome::differs, Cause::offset);
 }
 
-// ---- a row of MLA's cache ----
+// ---- MLA: values narrower than the heads, a row of the cache ----
+
+TEST_P(Around, ValuesAreNarrower) {
+  ModelRope used = model_rope();
+  used.rope.head_dim = 192;
+  used.first = 128;
+  Request request = request_of(model_of(used));
+  const Data x = random_data({.head_dim = 128}, GetParam());
+  const Data y = changed(x, GetParam(), [](double one, int t, int, int) { return t < 3 ? one : one + 0.5; });
+  expect(check(request, "v", x, x, GetParam()), Outcome::equal);
+  expect(check(request, "v", x, y, GetParam()), Outcome::differs, Cause::changed_nonetheless);
+  request.rotated = true;
+  expect(check(request, "v", x, x, GetParam()), Outcome::equal);
+  expect(check(request, "v", x, y, GetParam()), Outcome::differs, Cause::another_in_second);
+}
 
 TEST_P(Around, ARowOfLatentAndKey) {
   ModelRope used = model_rope();

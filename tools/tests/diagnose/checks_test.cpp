@@ -132,6 +132,13 @@ TEST(TableAlone, names_the_entry_that_is_off) {
   EXPECT_EQ(first.element, 32 + 5);
 }
 
+TEST(TableAlone, says_the_largest_error_whatever_is_allowed_there) {
+  auto [cos, sin] = made({});
+  sin.as<float>()[0] += 0.01F;
+  cos.as<float>()[299 * 32] += 0.5F;
+  EXPECT_NEAR(diagnose::check_table(asking(), cos, sin).tensors[0].checked.error, 0.5, 0.001);
+}
+
 TEST(TableAlone, of_several_ropes_says_which_it_is_of) {
   const diagnose::Request request = asking({model_rope(), model_rope(Unscaled{}, Pairing::half, 1e6)});
   const auto [cos, sin] = made({.speed = speeds(1e6)});
@@ -280,8 +287,8 @@ TEST(Run, is_read_in_the_order_of_numbers) {
   const auto write = [&](const std::string& file, const std::vector<std::int64_t>& positions) {
     write_npy(folder / file, test::make_tensor("", ElementType::i64, {std::ssize(positions)}, positions));
   };
-  write("step-10.npy", {5});
-  write("step-9.npy", {0, 1, 2, 3, 4});
+  write("rank0-step-10.npy", {5});
+  write("rank0-step-9.npy", {0, 1, 2, 3, 4});
   EXPECT_EQ(diagnose::check_run(diagnose::read_run(folder.path())).outcome(), Outcome::equal);
   test::expect_error("FILE", "a folder", [&] { diagnose::read_run(folder / "none"); });
   RunStep uneven = step({{7, 0, 3, 0}});
@@ -290,6 +297,24 @@ TEST(Run, is_read_in_the_order_of_numbers) {
   RunStep short_axis = with_picture();
   short_axis.positions[1].clear();
   test::expect_error("SHAPE", "one value for each token", [&] { diagnose::check_run({short_axis}); });
+}
+
+TEST(Run, is_read_as_one_row_of_tokens_on_each_axis) {
+  const test::ScratchFolder folder;
+  const auto read = [&](const std::vector<std::int64_t>& positions, const std::vector<std::int64_t>& sequences) {
+    std::vector<Tensor> tensors;
+    for (const auto& [name, shape] : {std::pair("positions", positions), {"sequences", sequences}}) {
+      const auto count = std::accumulate(shape.begin(), shape.end(), std::int64_t{1}, std::multiplies());
+      const std::vector<std::int64_t> zeros(static_cast<std::size_t>(count));
+      tensors.push_back(test::make_tensor(name, ElementType::i64, shape, zeros));
+    }
+    write_tensors(folder / "0.safetensors", tensors);
+    return diagnose::read_run(folder.path())[0].positions.size();
+  };
+  EXPECT_EQ(read({4}, {4}), 1U);
+  EXPECT_EQ(read({3, 1, 4}, {1, 4}), 3U);
+  test::expect_error("SHAPE", "but got [3, 2, 4]", [&] { read({3, 2, 4}, {8}); });
+  test::expect_error("SHAPE", "sequences of a step must be [tokens]", [&] { read({3, 8}, {2, 4}); });
 }
 
 }  // namespace

@@ -418,6 +418,33 @@ TEST(Diagnose, ABlockThatEndsTheHeadAndIsReordered) {
   expect_said(one.diagnose({.pairs = Pairs::interleaved, .first = 32}), Verdict::pairing, "scores of q and k");
 }
 
+TEST(Diagnose, AtPosition0WhatIsReorderedMovesTheElements) {
+  Case one(ElementType::f32, {.tokens = 1});
+  one.rope->rope.pairing = Pairing::interleaved_to_half;
+  EXPECT_EQ(one.diagnose_after(one.before).verdict, Verdict::not_rotated);
+  std::ranges::fill(one.before.values, 0);
+  EXPECT_EQ(one.diagnose_after(one.before).verdict, Verdict::cannot_tell);
+}
+
+TEST(Diagnose, OneHeadThatIsFlat) {
+  const Data data = random_data({.batch = 2, .heads = 1}, ElementType::f32);
+  Tensor x = tensor_of(data, ElementType::f32), y = tensor_of(Engine{}(data), ElementType::f32);
+  x.shape = y.shape = {2, 16, 64};
+  diagnose::Request request;
+  request.model = Model{.model_type = {}, .ropes = {model_rope()}};
+  request.layout = "flat";
+  EXPECT_TRUE(diagnose::check(request, {{"k", x, y}}).equal());
+}
+
+TEST(Diagnose, PositionsThatNoIntegerHolds) {
+  for (const double first : {1e19, 1e300, -1e300}) {
+    Case one(ElementType::f32);
+    one.rope = model_rope(Dynamic{.factor = 2, .trained_length = 2048});
+    one.subject.positions = from(first);
+    EXPECT_EQ(one.diagnose_after(one.before).verdict, Verdict::not_rotated);
+  }
+}
+
 TEST(Diagnose, ShapesThatDiffer) {
   const Data data = random_data({}, ElementType::f32);
   const Tensor x = tensor_of(data, ElementType::f32), y = tensor_of(data, ElementType::f32, "bhtd");
@@ -430,6 +457,17 @@ TEST(Combine, OneTensorThatIsNotRotated) {
   const Diagnosis all = diagnose::combine({{"q", right}, {"k", still}});
   EXPECT_EQ(all.verdict, Verdict::some_heads);
   EXPECT_EQ(all.sentence, "only q is rotated; k is the same before and after");
+}
+
+TEST(Combine, ValuesAreNoTensorThatIsRotated) {
+  Case one(ElementType::f32);
+  const Diagnosis still = one.diagnose_after(one.before);
+  for (const auto cause : {diagnose::Cause::not_to_rotate, diagnose::Cause::changed_nonetheless}) {
+    const diagnose::Finding found = diagnose::finding(cause, {{"value", true}});
+    const Diagnosis all = diagnose::combine({{"q", still}, {"k", still}, {"v", {found.verdict, {found}}}});
+    EXPECT_EQ(all.verdict, Verdict::not_rotated);
+    EXPECT_TRUE(all.sentence.starts_with("q and k are not rotated")) << all.sentence;
+  }
 }
 
 TEST(Combine, WhatIsTheSameIsSaidOnce) {

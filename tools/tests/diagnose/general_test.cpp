@@ -162,6 +162,18 @@ TEST_F(Mixed, heads_that_the_rope_has_no_rows_for_are_refused) {
   EXPECT_THROW(diagnose(right()), Error);
 }
 
+// Each axis would have 17 positions to try: 24 million trials.
+TEST(Sums, of_many_axes_are_not_tried) {
+  constexpr int many = 6;
+  Case c(ElementType::f32);
+  c.rope->rope.summed_axes = many;
+  PositionSet places{.axes = many, .tokens = 16};
+  for (int i = 0; i < many * 32; ++i) c.rope->rope.inv_freq.push_back(0.3 * std::sin(1 + 7 * i));
+  for (int i = 0; i < many * 16; ++i) places.integers.push_back(i * i % 9);
+  c.subject.positions = places;
+  EXPECT_NE(c.diagnose({}).verdict, Verdict::as_configured);
+}
+
 // ---- a phase, and xPos ----
 
 struct Own : testing::Test {

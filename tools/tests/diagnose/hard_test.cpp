@@ -2,6 +2,7 @@
 // claimed.
 #include <algorithm>
 
+#include "files/tests/file_helpers.h"
 #include "tools/tests/diagnose/case.h"
 
 namespace rotary::diagnose_tests {
@@ -359,6 +360,21 @@ TEST(Subject, CheckReadsATensorAsApplyDoes) {
 }
 
 // The k of MLA is the bare block of one head: of as many tokens as heads, it is not taken for the heads of one token.
+TEST(Request, WithoutATensorOrAllPositionsIsRefused) {
+  const Data data = random_data({}, ElementType::f32);
+  const std::vector<diagnose::TensorPair> pairs = {
+      {"q", tensor_of(data, ElementType::f32), tensor_of(data, ElementType::f32)}};
+  diagnose::Request request;
+  request.model = Model{.model_type = {}, .ropes = {model_rope()}};
+  test::expect_error("TENSOR", "a pair of tensors", [&] { diagnose::check(request, {}); });
+  test::expect_error("TENSOR", "a pair of tensors", [&] { diagnose::diagnose(request, {}); });
+  request.positions = PositionSet{.integers = {0, 1, 2}, .tokens = 16};
+  test::expect_error("POSITION", "but got 3 of 1 axes", [&] { diagnose::check(request, pairs); });
+  request.positions = PositionSet{.integers = std::vector<std::int64_t>(32), .axes = 2, .tokens = 16};
+  request.model->ropes[0].rope.axis.assign(32, 2);
+  test::expect_error("POSITION", "the rope's 3, but got 32 of 2 axes", [&] { diagnose::check(request, pairs); });
+}
+
 TEST(Subject, TheBareKeyIsOneHead) {
   Case one(ElementType::f32, {.tokens = 8, .heads = 1, .head_dim = 64});
   one.rope->rope.head_dim = 96;
