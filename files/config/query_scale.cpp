@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <numeric>
+#include <span>
 
 #include "stages.h"
 #include "values/fail.h"
@@ -92,9 +93,10 @@ void read_query_scale(const Part& part, const std::optional<Object>& of_rope, co
 }
 
 void read_query_scale_without_rope(const Part& part) {
-  const bool first = part.family.type == "inkling_text";
-  if (!first && part.family.type != "inkling2_text") return;
-  const auto layers = part.keys.integer("num_hidden_layers", 1, max_layers).value_or(first ? 66 : 48);
+  const std::span<const QueryRow> rows = query_rows();
+  const auto row = std::ranges::find(rows, part.family.type, &QueryRow::type);
+  if (row == rows.end()) return;
+  const auto layers = part.keys.integer("num_hidden_layers", 1, max_layers).value_or(row->layers);
   const auto types = part.keys.texts("layer_types");
   const auto local = part.keys.integers("local_layer_ids");
   std::vector<int> whole;  // every sixth layer unless the file says it

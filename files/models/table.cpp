@@ -80,7 +80,7 @@ ROTARY_COLUMNS(PositionFacts, variant, image, video, audio, start, end, order, f
                grid_of_blocks, fixed_grid, width_first, clip, inside, merge_key, side_key, patch_key, merge, side,
                patch, frames, window)
 ROTARY_COLUMNS(QueryScale, form, amount, length, first)
-ROTARY_COLUMNS(QueryRow, type, scale, object, amount_key, length_key, turns_on, chosen)
+ROTARY_COLUMNS(QueryRow, type, scale, object, amount_key, length_key, turns_on, chosen, layers)
 ROTARY_COLUMNS(Misnamed, type, architecture, key, text, family)
 ROTARY_COLUMNS(GgufArchitecture, rope_type, quirk, period, window_10000)
 ROTARY_COLUMNS(DiffusersRope, defaults, pairing, pairing_key, axes, layers, heads, kv_heads, head_dim, hidden, widths,
@@ -246,8 +246,8 @@ void check_row(const Field& field, const Misnamed& row) {
                 "a family with the architecture or the key that tells it");
 }
 void check_row(const Field& field, const QueryRow& row) {
-  field.require(row.scale.form != QueryForm::none && row.scale.first <= 1,
-                "a scale with a form, and a first of 0 or 1");
+  field.require(row.scale.form != QueryForm::none && row.scale.first <= 1 && row.layers <= max_layers,
+                "a scale with a form, a first of 0 or 1, and at most 10000 layers");
 }
 // The values of rope_parameters, of which the layers that a model has by default may read a part only.
 void check_rope(const Field& field) {

@@ -80,6 +80,9 @@ TEST(QueryScale, which_layers_have_it) {
   EXPECT_EQ(layers(R"("model_type": "inkling2_text", "layer_types": ["hybrid", "hybrid_sliding", "hybrid",
       "hybrid", "hybrid", "hybrid", "hybrid", "hybrid"])"),
             (std::vector<int>{0, 2, 3, 4, 5, 6, 7}));
+  const Model loop = parse_config(R"({"model_type": "inkling2_loop_text"})");
+  EXPECT_EQ(loop.query_scales.at(0).layers, (std::vector<int>{5, 11, 17, 23}));
+  EXPECT_EQ(formula(loop.query_scales.at(0).scale), "1 + 0.1 ln(max(1, (p + 1) / 8192))");
   EXPECT_EQ(layers(R"("model_type": "qwen", "seq_length": 8192, "use_logn_attn": false)"), std::vector<int>{});
   EXPECT_EQ(layers(R"("model_type": "grok-1", "attn_temperature_len": -1)"), std::vector<int>{});
   EXPECT_EQ(layers(R"("model_type": "grok-1", "attn_temperature_len": 1024)").size(), 8U);
