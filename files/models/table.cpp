@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <nlohmann/json.hpp>
+#include <numeric>
 #include <string>
 #include <type_traits>
 #include <utility>
@@ -231,6 +232,9 @@ void check_row(const Field& field, const Shape& shape) {
 void check_row(const Field& field, const Mla& mla) {
   field.require(mla.rope % 2 == 0, "of an even number of elements");
 }
+void check_row(const Field& field, const Pattern& pattern) {
+  field.require(pattern.period_key.empty() || !pattern.types.empty(), "of types where it has a period_key");
+}
 void check_row(const Field& field, const Flag& flag) { field.require(!flag.key.empty(), "of a key"); }
 void check_row(const Field& field, const FusedWhere& where) { field.require(!where.key.empty(), "of a key"); }
 void check_row(const Field& field, const Learned& learned) { field.require(!learned.tensor.empty(), "of a tensor"); }
@@ -266,8 +270,17 @@ void check_rope(const Field& field) {
 }
 void check_row(const Field& field, const Family& family) {
   field.require(family.pairing != Pairing::unset, "of a pairing");
+  const int sum = std::accumulate(family.sections.begin(), family.sections.end(), 0);
+  field.require(!family.sections_are_weights || (sum > 0 && sum <= max_head_dim),
+                "of sections that sum to 1 to 16384 where they are weights");
   if (const auto found = field.json.find("rope_parameters"); found != field.json.end())
     check_rope({*found, &field, "rope_parameters"});
+}
+void check_row(const Field& field, const DiffusersRope& row) {
+  const bool named = row.laid == Laid::learned || row.laid == Laid::interleaved;
+  field.require(!named || !row.widths.empty(), "of a key of widths where it is laid learned or interleaved");
+  field.require(row.stretch.size() < 2 || (row.stretch.size() == row.axes.size() && row.widths.empty()),
+                "of one key of stretch, or without widths of one for each axis");
 }
 void check_row(const Field&, const auto&) {}
 
