@@ -23,8 +23,8 @@ bool is_of(const QueryRow& row, const Part& part) {
          (!part.known && !row.turns_on.empty() && part.keys.has(row.turns_on));
 }
 
-// The scale that the keys say; empty where the file has no such factor. scaling: its length holds
-// where the object of a rope leaves it out.
+// The scale that the keys say; empty where the file has no such factor. scaling: of the rope whose object has the keys;
+// its trained length precedes the key there.
 std::optional<QueryScale> scale_of(const QueryRow& row, const Object& keys, const Scaling& scaling) {
   QueryScale scale = row.scale;
   const auto amount = row.amount_key.empty() ? std::nullopt : keys.number(row.amount_key);
@@ -35,11 +35,12 @@ std::optional<QueryScale> scale_of(const QueryRow& row, const Object& keys, cons
   if (length != nullptr && scale.form == QueryForm::ratio && length->is_number() && *length <= 0)
     return std::nullopt;  // Grok
   if (length != nullptr) scale.length = keys.length(row.length_key, max_length).value_or(0);
-  const Yarn* yarn = std::get_if<Yarn>(&scaling);
-  if (length == nullptr && row.object == "rope" && yarn != nullptr) scale.length = yarn->trained_length;
+  const bool of_rope = row.object == "rope";
+  if (of_rope && scalings::has_key(scaling, row.length_key))
+    scale.length = *scalings::value_of<std::int64_t>(scaling, "trained_length");
   if (length == nullptr && row.length_key == "rope.scaling.original_context_length")
     scale.length = keys.length("context_length", max_length).value_or(0);
-  if (row.object == "gguf" && scale.amount != 0 && scale.length == 0)
+  if ((of_rope || row.object == "gguf") && scale.amount != 0 && scale.length == 0)
     keys.refuse(row.amount_key, "must stand beside ", keys.path_of(row.length_key));
   if (scale.form == QueryForm::ratio && scale.length == 1) keys.refuse(row.length_key, "must be at least 2");
   if (scale.length == 0 && scale.form != QueryForm::learned) return std::nullopt;

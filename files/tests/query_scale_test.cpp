@@ -93,6 +93,28 @@ TEST(QueryScale, which_layers_have_it) {
   EXPECT_THROW(layers(R"("model_type": "llama")" + draft), Error);
 }
 
+TEST(QueryScale, of_a_scaled_rope_has_its_trained_length) {
+  const auto read = [](const std::string& more, const std::string& rope) {
+    return model_with(R"("model_type": "ministral3", )" + more +
+                      R"("rope_parameters": {"llama_4_scaling_beta": 0.1, "rope_theta": 1e6, "rope_type": )" + rope +
+                      "}");
+  };
+  const auto length = [&](const std::string& more, const std::string& rope) {
+    const Model model = read(more, rope);
+    return model.query_scales.empty() ? 0 : model.query_scales.front().scale.length;
+  };
+  const std::string top = R"("original_max_position_embeddings": 4096, )",
+                    inside = R"(, "original_max_position_embeddings": 16384)";
+  EXPECT_EQ(length("", R"("yarn", "factor": 16)" + inside), 16384);
+  EXPECT_EQ(length(top, R"("yarn", "factor": 16)" + inside), 4096) << "the rope's own";
+  EXPECT_EQ(length(top, R"("llama3", "factor": 8, "low_freq_factor": 1, "high_freq_factor": 4)"), 4096);
+  EXPECT_EQ(length("", R"("default")" + inside), 16384);
+  test::expect_error("CONFIG_VALUE",
+                     "[read_config] rope_parameters.llama_4_scaling_beta must stand beside "
+                     "rope_parameters.original_max_position_embeddings but got 0.1",
+                     [&] { read("", R"("default")"); });
+}
+
 TEST(QueryScale, of_a_model_whose_layers_differ_is_of_a_layer) {
   const Model model = model_with(R"("model_type": "llama4_text")");
   EXPECT_THROW(query_scale(model, scaled_places), Error);
