@@ -59,6 +59,8 @@ RopeView view_rope(const Model& model, const ModelRope& used, std::optional<std:
   RopeView view;
   view.used = &used;
   view.layers_without_rope = layers_without_rope(model, used.part);
+  view.has_own_layers = std::ranges::any_of(
+      model.ropes, [&](const ModelRope& other) { return other.part == used.part && other.layers != used.layers; });
   if (std::ranges::count(model.ropes, used.part, &ModelRope::part) > 1) view.layer_types = layer_types_of(model, used);
   view.stated_context = part_of(model, used.part).context;
   view.frequencies = frequencies(used.rope, length.value_or(0));

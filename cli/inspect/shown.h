@@ -28,6 +28,7 @@ struct PairView {
 struct RopeView {
   const ModelRope* used = nullptr;
   std::vector<int> layers_without_rope;  // in its part
+  bool has_own_layers = false;           // another rope of its part has other layers
   std::vector<std::string> layer_types;  // the types of its layers, if the part has several ropes
   std::int64_t stated_context = 0;       // the part's
   std::int64_t context = 0;              // tokens; 0: unknown

@@ -232,8 +232,10 @@ std::string sentence_of(const RopeView& view) {
   const Rope& rope = used.rope;
   const std::string half = std::to_string(rope.rotary_dim / 2);
   std::string text = used.part.empty() ? "" : in_locale(printable(used.part)) + ", ";
-  text += view.layer_types.empty() ? view.layers_without_rope.empty() ? "every layer" : "layers with a rope"
-                                   : types_text(view);
+  text += !view.layer_types.empty()          ? types_text(view)
+          : view.has_own_layers              ? "layers " + short_ranges(used.layers, widest_value)
+          : view.layers_without_rope.empty() ? "every layer"
+                                             : "layers with a rope";
   text += rope.pairing == Pairing::half ? ": element i of each head turns with element i + " + half
                                         : ": element 2i of each head turns with element 2i + 1";
   if (rope.pairing == Pairing::interleaved_to_half) text += ", written to i and i + " + half;

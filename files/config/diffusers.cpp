@@ -139,6 +139,10 @@ class DiffusersReader {
       }
       read_widths();
     }
+    if (const int all = model_.heads * rope.head_dim; all < 1 || all > max_width) {
+      const std::string key = hidden.empty() ? std::string(row_.head_dim) : hidden;
+      says(key).refuse(key, "must give heads that have 1 to ", max_width, " elements together");
+    }
     model_.kv_heads = model_.heads;
     part_.origins().same("kv_heads", "heads");
     const bool own = part_.keys.has(row_.kv_heads) || defaults_.has(row_.kv_heads);

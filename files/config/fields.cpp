@@ -1,7 +1,6 @@
 #include "fields.h"
 
 #include <algorithm>
-#include <tuple>
 #include <utility>
 
 #include "rotary/error.h"
@@ -95,11 +94,10 @@ void Reading::note_no_rope(const std::string& part, const std::string& why) {
 void Reading::note(NoteKind kind, const std::string& part, const std::string& sentence) {
   Note one{printable(part), kind, printable(sentence)};
   if (one.text.back() != '.') one.text += '.';
-  const auto known = std::find_if(model.notes.begin(), model.notes.end(), [&](const Note& other) {
-    return std::tie(other.part, other.kind, other.text) == std::tie(one.part, one.kind, one.text);
-  });
-  if (known != model.notes.end()) {
-    if (known->layer_type != layer_type) known->layer_type.clear();
+  const auto [known, is_new] = noted.try_emplace({one.part, one.kind, one.text}, model.notes.size());
+  if (!is_new) {
+    std::string& of_type = model.notes[known->second].layer_type;
+    if (of_type != layer_type) of_type.clear();
     return;
   }
   one.layer_type = layer_type;

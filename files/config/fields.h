@@ -9,6 +9,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <tuple>
 #include <vector>
 
 #include "models/families.h"
@@ -72,6 +73,7 @@ struct Reading {
   std::deque<Json> defaults = {};  // class defaults that replace missing objects of the file
   int parts = 0;
   std::string layer_type = {};  // the type of the layers whose rope is read
+  std::map<std::tuple<std::string, NoteKind, std::string>, std::size_t> noted = {};  // the place of each note
 
   // Adds a note about part, once.
   void note(NoteKind, const std::string& part, const std::string& sentence);

@@ -220,18 +220,32 @@ std::string compared(const Buffer& buffer, const std::vector<ModelRope>& ropes, 
   return std::to_string(buffer.values.size()) + " values, which fit no rope of the model: not used";
 }
 
-// Sets the pairing of the checkpoint's metadata for the ropes; false if there is none.
+Pairing stated_pairing(const std::string& written, const std::string& file) {
+  try {
+    return parse_pairing(written);
+  } catch (const Error& error) {
+    fail(error.code(), "weights", pairing_key, " of ", in_quotes(file), ": ", error.rule());
+  }
+}
+
+bool is_chosen(const ModelRope& used, std::string_view value) {
+  const auto known = std::ranges::find(used.origins, value, &ValueOrigin::value);
+  return known != used.origins.end() && known->origin.kind == OriginKind::chosen;
+}
+
+// Sets the pairing of the checkpoint's metadata for the ropes whose pairing the caller has not chosen; false if there
+// is none.
 bool read_pairing(Model& model, const Checkpoint& checkpoint) {
   const std::string written = checkpoint.metadata(pairing_key);
   if (written.empty()) return false;
-  const Pairing pairing = parse_pairing(written);
-  const std::string part = checkpoint.metadata(part_key);
   const std::string file = path_text(checkpoint.path().filename());
+  const Pairing pairing = stated_pairing(written, file);
+  const std::string part = checkpoint.metadata(part_key);
   bool differs = false;
   for (ModelRope& used : model.ropes) {
     const bool same = used.rope.pairing == pairing ||
                       (pairing == Pairing::interleaved && used.rope.pairing == Pairing::interleaved_to_half);
-    if (used.part != part || used.coordinates || same) continue;
+    if (used.part != part || used.coordinates || same || is_chosen(used, "pairing")) continue;
     differs = true;
     for (ModelPart& whole : model.parts) {
       if (whole.path == part && whole.indexer.pairing == used.rope.pairing) whole.indexer.pairing = pairing;

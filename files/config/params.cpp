@@ -63,7 +63,8 @@ class Params {
     model.kv_heads = kv_heads.value_or(model.heads);
     if (!kv_heads) part_.note(NoteKind::derived, "n_kv_heads is not given: as many as n_heads");
     const int dim = required(nullptr, "dim", max_width);
-    if (keys_.has("qk_rope_head_dim") || keys_.has("qk_nope_head_dim") || keys_.has("kv_lora_rank")) {  // MLA
+    const bool mla = keys_.has("qk_rope_head_dim") || keys_.has("qk_nope_head_dim") || keys_.has("kv_lora_rank");
+    if (mla) {
       model.rope.rotary_dim = required("rotary_dim", "qk_rope_head_dim", max_head_dim);
       model.first = required("first", "qk_nope_head_dim", max_head_dim);
       model.rope.head_dim = model.first + model.rope.rotary_dim;
@@ -73,7 +74,7 @@ class Params {
       part_.derived("rotary_dim", "head_dim");
     }
     if (model.rope.rotary_dim % 2 != 0)
-      keys_.refuse(keys_.has("head_dim") ? "head_dim" : "dim", "must give even heads");
+      keys_.refuse(mla ? "qk_rope_head_dim" : keys_.has("head_dim") ? "head_dim" : "dim", "must give even heads");
   }
 
   int head_dim(int dim, int heads) {
@@ -90,7 +91,7 @@ class Params {
 
   void read_layers(ModelRope& model) {
     layers_ = required("layers", "n_layers", max_layers);
-    const auto interval = read_whole(part_, {"layers", "nope_layer_interval", max_layers});  // Llama 4
+    const auto interval = read_whole(part_, {"layers", "nope_layer_interval", max_layers, 2});  // Llama 4
     for (int i = 0; i < layers_; ++i) {
       if (!interval || (i + 1) % *interval != 0) model.layers.push_back(i);
     }

@@ -209,14 +209,6 @@ Indexer indexer_of(const Part& part, Pairing of_attention) {
   return indexer;
 }
 
-// The scaling's keys as in the file: ropes with equal numbers and equal keys are one rope.
-std::string written(const RopeKeys& rope) {
-  if (!rope.scaling || !scaled(rope)) return rope.type;
-  Json keys = rope.scaling->json();
-  for (const char* key : {"rope_theta", "rope_type", "type", "partial_rotary_factor"}) keys.erase(key);
-  return rope.type + keys.dump();
-}
-
 // A number that divides the positions, which is linear scaling: LongChat, ChatGLM2-6B-32K, NeMo.
 Scaling condensed(const Part& part) {
   const std::string key = part.known ? std::string(part.family.divisor_key)
@@ -357,16 +349,17 @@ class PartReader {
         !part_.keys.has("rope_condense_ratio") && !part_.reading.options.sets_scaling) {
       part_.note(NoteKind::scaling, "no rope_scaling or rope_parameters apply: the rope is not scaled");
     }
-    const auto same = std::make_tuple(written(keys), model.heads, model.kv_heads, model.rope.head_dim, model.first,
-                                      model.rope.rotary_dim, model.rope.base);
-    if (const auto found = same_.find(same); found != same_.end()) return found->second;
+    const auto same = std::find_if(ropes_.begin(), ropes_.end(), [&](const ModelRope& other) {
+      return std::tie(other.rope, other.heads, other.kv_heads, other.first) ==
+             std::tie(model.rope, model.heads, model.kv_heads, model.first);
+    });
+    if (same != ropes_.end()) return static_cast<std::size_t>(same - ropes_.begin());
     if (ropes_.size() == max_ropes) {
       fail(Code::CONFIG_VALUE, "read_config", "a model must have at most ", max_ropes, " different ropes but has more");
     }
     if (!scaling_) scaling_ = keys.scaling;
     model.origins = part_.origins().of_rope();
     ropes_.push_back(std::move(model));
-    same_.emplace(same, ropes_.size() - 1);
     return ropes_.size() - 1;
   }
 
@@ -377,7 +370,6 @@ class PartReader {
   std::vector<ModelRope> ropes_;
   std::optional<Object> scaling_;  // the object of the first that has one
   std::map<std::tuple<std::string, double, double, bool, int, int, int, int, int>, std::size_t> slots_;
-  std::map<std::tuple<std::string, int, int, int, int, int, double>, std::size_t> same_;
 };
 
 }  // namespace

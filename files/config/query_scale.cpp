@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <numeric>
+#include <span>
 
 #include "stages.h"
 #include "values/fail.h"
@@ -22,8 +23,8 @@ bool is_of(const QueryRow& row, const Part& part) {
          (!part.known && !row.turns_on.empty() && part.keys.has(row.turns_on));
 }
 
-// The scale that the keys say; empty where the file has no such factor. scaling: its length holds
-// where the object of a rope leaves it out.
+// The scale that the keys say; empty where the file has no such factor. scaling: of the rope whose object has the keys;
+// its trained length precedes the key there.
 std::optional<QueryScale> scale_of(const QueryRow& row, const Object& keys, const Scaling& scaling) {
   QueryScale scale = row.scale;
   const auto amount = row.amount_key.empty() ? std::nullopt : keys.number(row.amount_key);
@@ -34,11 +35,12 @@ std::optional<QueryScale> scale_of(const QueryRow& row, const Object& keys, cons
   if (length != nullptr && scale.form == QueryForm::ratio && length->is_number() && *length <= 0)
     return std::nullopt;  // Grok
   if (length != nullptr) scale.length = keys.length(row.length_key, max_length).value_or(0);
-  const Yarn* yarn = std::get_if<Yarn>(&scaling);
-  if (length == nullptr && row.object == "rope" && yarn != nullptr) scale.length = yarn->trained_length;
+  const bool of_rope = row.object == "rope";
+  if (of_rope && scalings::has_key(scaling, row.length_key))
+    scale.length = *scalings::value_of<std::int64_t>(scaling, "trained_length");
   if (length == nullptr && row.length_key == "rope.scaling.original_context_length")
     scale.length = keys.length("context_length", max_length).value_or(0);
-  if (row.object == "gguf" && scale.amount != 0 && scale.length == 0)
+  if ((of_rope || row.object == "gguf") && scale.amount != 0 && scale.length == 0)
     keys.refuse(row.amount_key, "must stand beside ", keys.path_of(row.length_key));
   if (scale.form == QueryForm::ratio && scale.length == 1) keys.refuse(row.length_key, "must be at least 2");
   if (scale.length == 0 && scale.form != QueryForm::learned) return std::nullopt;
@@ -92,9 +94,10 @@ void read_query_scale(const Part& part, const std::optional<Object>& of_rope, co
 }
 
 void read_query_scale_without_rope(const Part& part) {
-  const bool first = part.family.type == "inkling_text";
-  if (!first && part.family.type != "inkling2_text") return;
-  const auto layers = part.keys.integer("num_hidden_layers", 1, max_layers).value_or(first ? 66 : 48);
+  const std::span<const QueryRow> rows = query_rows();
+  const auto row = std::ranges::find(rows, part.family.type, &QueryRow::type);
+  if (row == rows.end()) return;
+  const auto layers = part.keys.integer("num_hidden_layers", 1, max_layers).value_or(row->layers);
   const auto types = part.keys.texts("layer_types");
   const auto local = part.keys.integers("local_layer_ids");
   std::vector<int> whole;  // every sixth layer unless the file says it

@@ -49,10 +49,21 @@ void add_by_kv_heads(const Part& part, const std::vector<Layer>& layers, const M
   }
 }
 
+// The counts of pairs that the key lists, of three axes, or four where that is allowed; nothing without the key.
+std::optional<std::vector<int>> given_sections(const Object& keys, const char* key, bool four = false) {
+  const auto given = keys.integers(key);
+  if (given && given->size() != 3 && !(four && given->size() == 4))
+    keys.refuse(key, four ? "must have three or four sections" : "must have three sections");
+  for (const int section : given.value_or(std::vector<int>())) {
+    if (section < 0 || section > 16384) keys.refuse(key, "must list counts of pairs");
+  }
+  return given;
+}
+
 // Ling 3 VL: mrope_section stands beside the text_config, and in its rope too where transformers saved the file.
 std::optional<std::vector<int>> sections_beside(const Part& part, const std::optional<Object>& keys) {
   const Object file(*part.reading.file, "", part.reading.ledger);
-  const auto beside = file.integers("mrope_section");
+  const auto beside = given_sections(file, "mrope_section");
   const auto inside = keys ? keys->integers("mrope_section") : std::nullopt;
   if (beside && inside && *beside != *inside) keys->refuse("mrope_section", "must be that of the whole file");
   if (beside && !inside) part.origins().read("axis", file, "mrope_section");
@@ -66,14 +77,8 @@ std::vector<int> sections_of(const Part& part, const std::optional<Object>& keys
     if (const auto beside = sections_beside(part, keys)) return *beside;
   }
   for (const char* key : {"mrope_section", "xdrope_section"}) {
-    const auto given = keys ? keys->integers(key) : std::nullopt;
+    const auto given = keys ? given_sections(*keys, key, four) : std::nullopt;
     if (!given) continue;
-    if (given->size() != 3 && !(four && given->size() == 4)) {
-      keys->refuse(key, four ? "must have three or four sections" : "must have three sections");
-    }
-    for (const int section : *given) {
-      if (section < 0 || section > 16384) keys->refuse(key, "must list counts of pairs");
-    }
     part.origins().read("axis", *keys, key);
     return *given;
   }

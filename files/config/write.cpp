@@ -41,6 +41,7 @@ void refuse_what_has_no_key(const Rope& rope, int rotary_dim) {
 }
 
 Block block_of(const Rope& rope, int first) {
+  if (rope.head_dim < 1) refuse("head_dim must be above 0", "got " + std::to_string(rope.head_dim));
   const int rotary_dim = rope.rotary_dim == 0 ? rope.head_dim : rope.rotary_dim;
   refuse_what_has_no_key(rope, rotary_dim);
   const Block block{first, rope.head_dim - first, rope.exponent_dim == 0 ? rotary_dim : rope.exponent_dim};

@@ -249,12 +249,14 @@ class GgufScaling {
       const bool mla = part_.arch.quirk == GgufQuirk::mla;
       scaling.mscale_all_dim = mla ? static_cast<double>(static_cast<float>(given) / 0.1F) : given;
       scaling.mscale = part_.name() == "deepseek2" ? *scaling.mscale_all_dim : 1.0;
-      const double softmax = 1 + given * std::log(factor_);
-      used_.softmax_factor = softmax * softmax;
-      part_.note(NoteKind::attention,
-                 "yarn_log_multiplier also scales the softmax of the attention, by (1 + yarn_log_multiplier * "
-                 "ln(factor))^2 = ",
-                 detail::significant(used_.softmax_factor, 7), ", which is no part of the rope");
+      if (mla) {  // the graphs of DeepSeek alone
+        const double softmax = 1 + given * std::log(factor_);
+        used_.softmax_factor = softmax * softmax;
+        part_.note(NoteKind::attention,
+                   "yarn_log_multiplier also scales the softmax of the attention, by (1 + yarn_log_multiplier * "
+                   "ln(factor))^2 = ",
+                   detail::significant(used_.softmax_factor, 7), ", which is no part of the rope");
+      }
     }
     part_.note(NoteKind::scaling, "yarn as ggml has it: the correction range is rounded outward (truncate)");
     if (part_.compresses()) {

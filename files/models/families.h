@@ -235,6 +235,7 @@ struct QueryRow {
   std::string_view amount_key = {}, length_key = {};
   std::string_view turns_on = {};  // a key that switches it, on by default; the number 0 is off
   bool chosen = false;             // only the layers without rope, or those that do not slide, have it
+  int layers = 0;                  // the default of num_hidden_layers, for a type without rope
 };
 
 // How generate() counts the tokens of a text.

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <nlohmann/json.hpp>
+#include <numeric>
 #include <string>
 #include <type_traits>
 #include <utility>
@@ -80,7 +81,7 @@ ROTARY_COLUMNS(PositionFacts, variant, image, video, audio, start, end, order, f
                grid_of_blocks, fixed_grid, width_first, clip, inside, merge_key, side_key, patch_key, merge, side,
                patch, frames, window)
 ROTARY_COLUMNS(QueryScale, form, amount, length, first)
-ROTARY_COLUMNS(QueryRow, type, scale, object, amount_key, length_key, turns_on, chosen)
+ROTARY_COLUMNS(QueryRow, type, scale, object, amount_key, length_key, turns_on, chosen, layers)
 ROTARY_COLUMNS(Misnamed, type, architecture, key, text, family)
 ROTARY_COLUMNS(GgufArchitecture, rope_type, quirk, period, window_10000)
 ROTARY_COLUMNS(DiffusersRope, defaults, pairing, pairing_key, axes, layers, heads, kv_heads, head_dim, hidden, widths,
@@ -231,6 +232,9 @@ void check_row(const Field& field, const Shape& shape) {
 void check_row(const Field& field, const Mla& mla) {
   field.require(mla.rope % 2 == 0, "of an even number of elements");
 }
+void check_row(const Field& field, const Pattern& pattern) {
+  field.require(pattern.period_key.empty() || !pattern.types.empty(), "of types where it has a period_key");
+}
 void check_row(const Field& field, const Flag& flag) { field.require(!flag.key.empty(), "of a key"); }
 void check_row(const Field& field, const FusedWhere& where) { field.require(!where.key.empty(), "of a key"); }
 void check_row(const Field& field, const Learned& learned) { field.require(!learned.tensor.empty(), "of a tensor"); }
@@ -246,8 +250,8 @@ void check_row(const Field& field, const Misnamed& row) {
                 "a family with the architecture or the key that tells it");
 }
 void check_row(const Field& field, const QueryRow& row) {
-  field.require(row.scale.form != QueryForm::none && row.scale.first <= 1,
-                "a scale with a form, and a first of 0 or 1");
+  field.require(row.scale.form != QueryForm::none && row.scale.first <= 1 && row.layers <= max_layers,
+                "a scale with a form, a first of 0 or 1, and at most 10000 layers");
 }
 // The values of rope_parameters, of which the layers that a model has by default may read a part only.
 void check_rope(const Field& field) {
@@ -266,8 +270,17 @@ void check_rope(const Field& field) {
 }
 void check_row(const Field& field, const Family& family) {
   field.require(family.pairing != Pairing::unset, "of a pairing");
+  const int sum = std::accumulate(family.sections.begin(), family.sections.end(), 0);
+  field.require(!family.sections_are_weights || (sum > 0 && sum <= max_head_dim),
+                "of sections that sum to 1 to 16384 where they are weights");
   if (const auto found = field.json.find("rope_parameters"); found != field.json.end())
     check_rope({*found, &field, "rope_parameters"});
+}
+void check_row(const Field& field, const DiffusersRope& row) {
+  const bool named = row.laid == Laid::learned || row.laid == Laid::interleaved;
+  field.require(!named || !row.widths.empty(), "of a key of widths where it is laid learned or interleaved");
+  field.require(row.stretch.size() < 2 || (row.stretch.size() == row.axes.size() && row.widths.empty()),
+                "of one key of stretch, or without widths of one for each axis");
 }
 void check_row(const Field&, const auto&) {}
 

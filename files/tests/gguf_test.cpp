@@ -302,17 +302,22 @@ TEST(Gguf, AFactorMultipliesTheTensorsFactors) {
 
 // M(1) / M(m), with M(m) = 0.1 m ln(factor) + 1; conversion stores m / 10 for multi-head latent attention.
 TEST(Gguf, TheLogMultiplierMakesYarnsMagnitudeARatio) {
-  const auto attention = [](const std::string& name, float multiplier) {
+  const auto rope_of = [](const std::string& name, float multiplier) {
     const std::string keys = gguf_key(name + ".rope.scaling.type", text, gguf_text("yarn")) +
                              key_f32(name + ".rope.scaling.factor", 16) + gguf_number(name + ".context_length", 4096) +
                              key_f32(name + ".rope.scaling.yarn_log_multiplier", multiplier);
-    return frequencies(config_test::only(read_bytes(gguf_file(name, 4, keys))).rope, 0).attention_factor;
+    return config_test::only(read_bytes(gguf_file(name, 4, keys)));
+  };
+  const auto attention = [&](const std::string& name, float multiplier) {
+    return frequencies(rope_of(name, multiplier).rope, 0).attention_factor;
   };
   const double whole = 0.1 * std::log(16.0) + 1;
   config_test::expect_near_relative(attention("mistral3", 0.5F), whole / (0.05 * std::log(16.0) + 1), 1e-15);
   config_test::expect_near_relative(attention("mistral4", 0.05F), whole / (0.05 * std::log(16.0) + 1), 1e-7);
   EXPECT_EQ(attention("mistral4", 0.1F), 1);
   EXPECT_EQ(attention("deepseek2", 0.05F), 1);
+  EXPECT_EQ(rope_of("mistral3", 1).softmax_factor, 1) << "only DeepSeek's graphs scale the softmax too";
+  config_test::expect_near_relative(rope_of("deepseek2", 0.1F).softmax_factor, whole * whole, 1e-7);
 }
 
 TEST(Gguf, YarnIsDividedByTheTensorsFactors) {

@@ -118,6 +118,17 @@ TEST_F(LearnedFiles, ThePairingOfConvertedRowsIsTakenAndNotedWhereItDiffers) {
     EXPECT_EQ(only(m).rope.pairing, pairing);
     EXPECT_EQ(noted(m, "q and k were converted: the pairing is interleaved"), pairing == Pairing::interleaved);
   }
+  const std::string path = (folder_ / "model.safetensors").string();
+  const std::string config = R"({"model_type":"llama","hidden_size":8,"num_attention_heads":2,"num_hidden_layers":1})";
+  Model chosen = parse_config(config, {.pairing = Pairing::half});
+  apply_weights(chosen, path);
+  EXPECT_EQ(only(chosen).rope.pairing, Pairing::half) << "the caller's word decides";
+  write_safetensors(path, test::pointers_to(weights), {{"rotary.pairing", "foo"}});
+  Model m = parse_config(config);
+  test::expect_error("PAIRING",
+                     "[weights] rotary.pairing of \"model.safetensors\": the name must be half, interleaved or "
+                     "interleaved_to_half but got \"foo\"",
+                     [&] { apply_weights(m, path); });
 }
 
 TEST_F(LearnedFiles, AnIndexOrAFolderLeadsToTheTensor) {

@@ -153,6 +153,11 @@ TEST_F(ModelsFile, a_half_good_sheet_is_refused_whole) {
       {"/models/llama/pattern", "{\"types\": [\"full\", \"none of them\"]}",
        "models.llama.pattern.types must be one of \"none sliding full linear hybrid indexed mlp\" but got "
        "\"none of them\""},
+      {"/models/llama/pattern", "{\"period_key\": \"per\"}",
+       "models.llama.pattern must be of types where it has a period_key but got {\"period_key\":\"per\"}"},
+      {"/models/llama", "{\"sections_are_weights\": true}",
+       "models.llama must be of sections that sum to 1 to 16384 where they are weights but got "
+       "{\"sections_are_weights\":true}"},
       {"/models/llama/sections", "[1, 2, 3, 4, 5]",
        "models.llama.sections must be a list of up to four counts but got [1,2,3,4,5]"},
       {"/models/llama/shape/head_count", "3", "models.llama.shape must have known fields only but got \"head_count\""},
@@ -234,6 +239,12 @@ TEST_F(ModelsFile, a_half_good_sheet_is_refused_whole) {
        "\"round\""},
       {"/diffusers/FluxTransformer2DModel/defaults/num_attention_heads", "\"24\"",
        "FluxTransformer2DModel: num_attention_heads must be an integer from 1 to 65536 but got \"24\""},
+      {"/diffusers/FluxTransformer2DModel", "{\"laid\": \"learned\"}",
+       "diffusers.FluxTransformer2DModel must be of a key of widths where it is laid learned or interleaved but got "
+       "{\"laid\":\"learned\"}"},
+      {"/diffusers/FluxTransformer2DModel", "{\"stretch\": [\"t\", \"h\", \"w\"], \"widths\": \"axes\"}",
+       "diffusers.FluxTransformer2DModel must be of one key of stretch, or without widths of one for each axis but got "
+       "{\"stretch\":[\"t\",\"h\",\"w\"],\"widths\":\"axes\"}"},
       {"/refused/x y", "\"why\"", "a name in refused must be of 1 to 100 letters, digits and _-+./ but got \"x y\""},
   };
   const Json good = sheet_json();

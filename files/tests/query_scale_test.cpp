@@ -80,6 +80,9 @@ TEST(QueryScale, which_layers_have_it) {
   EXPECT_EQ(layers(R"("model_type": "inkling2_text", "layer_types": ["hybrid", "hybrid_sliding", "hybrid",
       "hybrid", "hybrid", "hybrid", "hybrid", "hybrid"])"),
             (std::vector<int>{0, 2, 3, 4, 5, 6, 7}));
+  const Model loop = parse_config(R"({"model_type": "inkling2_loop_text"})");
+  EXPECT_EQ(loop.query_scales.at(0).layers, (std::vector<int>{5, 11, 17, 23}));
+  EXPECT_EQ(formula(loop.query_scales.at(0).scale), "1 + 0.1 ln(max(1, (p + 1) / 8192))");
   EXPECT_EQ(layers(R"("model_type": "qwen", "seq_length": 8192, "use_logn_attn": false)"), std::vector<int>{});
   EXPECT_EQ(layers(R"("model_type": "grok-1", "attn_temperature_len": -1)"), std::vector<int>{});
   EXPECT_EQ(layers(R"("model_type": "grok-1", "attn_temperature_len": 1024)").size(), 8U);
@@ -88,6 +91,28 @@ TEST(QueryScale, which_layers_have_it) {
       "attn_temperature_tuning_q_scale_constant": 0.1)";
   EXPECT_EQ(layers(R"("model_type": "muse_spark_text")" + draft), std::vector<int>{});
   EXPECT_THROW(layers(R"("model_type": "llama")" + draft), Error);
+}
+
+TEST(QueryScale, of_a_scaled_rope_has_its_trained_length) {
+  const auto read = [](const std::string& more, const std::string& rope) {
+    return model_with(R"("model_type": "ministral3", )" + more +
+                      R"("rope_parameters": {"llama_4_scaling_beta": 0.1, "rope_theta": 1e6, "rope_type": )" + rope +
+                      "}");
+  };
+  const auto length = [&](const std::string& more, const std::string& rope) {
+    const Model model = read(more, rope);
+    return model.query_scales.empty() ? 0 : model.query_scales.front().scale.length;
+  };
+  const std::string top = R"("original_max_position_embeddings": 4096, )",
+                    inside = R"(, "original_max_position_embeddings": 16384)";
+  EXPECT_EQ(length("", R"("yarn", "factor": 16)" + inside), 16384);
+  EXPECT_EQ(length(top, R"("yarn", "factor": 16)" + inside), 4096) << "the rope's own";
+  EXPECT_EQ(length(top, R"("llama3", "factor": 8, "low_freq_factor": 1, "high_freq_factor": 4)"), 4096);
+  EXPECT_EQ(length("", R"("default")" + inside), 16384);
+  test::expect_error("CONFIG_VALUE",
+                     "[read_config] rope_parameters.llama_4_scaling_beta must stand beside "
+                     "rope_parameters.original_max_position_embeddings but got 0.1",
+                     [&] { read("", R"("default")"); });
 }
 
 TEST(QueryScale, of_a_model_whose_layers_differ_is_of_a_layer) {

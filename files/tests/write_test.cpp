@@ -193,6 +193,11 @@ TEST(ConfigWrite, TheKeysAreTransformersOwnWhereItHasSome) {
   EXPECT_EQ(type_of(Yarn{.factor = 4, .trained_length = 4096, .magnitude = 0.07}), "telechat3-yarn");
 }
 
+TEST(ConfigWrite, ARopeWithoutAHeadIsRefused) {
+  EXPECT_EQ(tests::outcome_of([] { rope_parameters(Rope{}); }).sentence,
+            "[rope_parameters] head_dim must be above 0 but got 0");
+}
+
 // Every rope of every published config, written into a config of a model_type that is not known.
 TEST(ConfigWrite, EveryPublishedRopeComesBackOrHasAnAxisForEachPair) {
   int written = 0;

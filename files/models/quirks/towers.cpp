@@ -61,8 +61,12 @@ void even_and_odd(const Part& part, const RopeKeys&, Rope& rope) {
 }
 
 // The head's pairs in three equal runs of even width; surplus pairs do not rotate.
-void three_axes(const Part&, const RopeKeys&, Rope& rope) {
+void three_axes(const Part& part, const RopeKeys&, Rope& rope) {
   const int run = 2 * (2 * (rope.head_dim / 2) / 3 / 2);
+  if (run == 0) {
+    fail(Code::CONFIG_VALUE, "read_config", part.keys.path_of("head_dim"),
+         " must be at least 6 for a rope of three axes but got ", rope.head_dim);
+  }
   rope.rotary_dim = 3 * run;
   rope.exponent_dim = run;
   for (int axis = 0; axis < 3; ++axis) add_run(rope, axis, run / 2);
