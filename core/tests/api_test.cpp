@@ -81,6 +81,15 @@ TEST(Required, EveryUnknownEnumeratorIsRefused) {
   }
 }
 
+TEST(Rotate, ElementsBeforeTheBlockAreCheckedToo) {
+  std::vector<float> x(40);
+  const Layout one = thd(1, 1, 24);
+  const Table table(frequencies({.head_dim = 16, .pairing = Pairing::half}), 1);
+  const ConstHeads in{x.data(), DType::f32, one};
+  const Heads out{x.data() + 16, DType::f32, one};  // its first 8 elements are the last of x's block
+  EXPECT_EQ(code_of([&] { rotate(in, out, table, {.first = 8}); }), Code::ALIAS);
+}
+
 // ---- heads() ----
 
 template <class T>
