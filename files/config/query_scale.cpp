@@ -35,12 +35,11 @@ std::optional<QueryScale> scale_of(const QueryRow& row, const Object& keys, cons
   if (length != nullptr && scale.form == QueryForm::ratio && length->is_number() && *length <= 0)
     return std::nullopt;  // Grok
   if (length != nullptr) scale.length = keys.length(row.length_key, max_length).value_or(0);
-  const bool of_rope = row.object == "rope";
-  if (of_rope && scalings::has_key(scaling, row.length_key))
+  if (row.object == "rope" && scalings::has_key(scaling, row.length_key))
     scale.length = *scalings::value_of<std::int64_t>(scaling, "trained_length");
   if (length == nullptr && row.length_key == "rope.scaling.original_context_length")
     scale.length = keys.length("context_length", max_length).value_or(0);
-  if ((of_rope || row.object == "gguf") && scale.amount != 0 && scale.length == 0)
+  if (row.object == "gguf" && scale.amount != 0 && scale.length == 0)
     keys.refuse(row.amount_key, "must stand beside ", keys.path_of(row.length_key));
   if (scale.form == QueryForm::ratio && scale.length == 1) keys.refuse(row.length_key, "must be at least 2");
   if (scale.length == 0 && scale.form != QueryForm::learned) return std::nullopt;
@@ -79,6 +78,9 @@ void read_query_scale(const Part& part, const std::optional<Object>& of_rope, co
                       : row.object == "rope"                     ? of_rope
                                                                  : part.keys.object(row.object);
     const auto scale = keys ? scale_of(row, *keys, scaling) : std::nullopt;
+    if (!scale && row.object == "rope" && keys && keys->number(row.amount_key).value_or(0) != 0)
+      part.note(NoteKind::query_scale, keys->path_of(row.amount_key), " multiplies no queries, because ",
+                row.length_key, " is not given");
     if (!scale) continue;
     ModelQueryScale found{part.path, *scale, chosen, source_of(row, part, *keys)};
     if (!row.chosen) {

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "files/tests/config_helpers.h"
 #include "files/tests/file_helpers.h"
 #include "rotary/config.h"
 #include "rotary/error.h"
@@ -109,10 +110,9 @@ TEST(QueryScale, of_a_scaled_rope_has_its_trained_length) {
   EXPECT_EQ(length(top, R"("yarn", "factor": 16)" + inside), 4096) << "the rope's own";
   EXPECT_EQ(length(top, R"("llama3", "factor": 8, "low_freq_factor": 1, "high_freq_factor": 4)"), 4096);
   EXPECT_EQ(length("", R"("default")" + inside), 16384);
-  test::expect_error("CONFIG_VALUE",
-                     "[read_config] rope_parameters.llama_4_scaling_beta must stand beside "
-                     "rope_parameters.original_max_position_embeddings but got 0.1",
-                     [&] { read("", R"("default")"); });
+  const Model without = read("", R"("default")");
+  EXPECT_TRUE(without.query_scales.empty());
+  EXPECT_TRUE(config_test::noted(without, "multiplies no queries, because original_max_position_embeddings is not"));
 }
 
 TEST(QueryScale, of_a_model_whose_layers_differ_is_of_a_layer) {
