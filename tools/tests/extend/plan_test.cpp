@@ -96,7 +96,7 @@ TEST(Plan, keeps_the_pairing_of_the_weights) {
   const extend::Plan plan = extend::plan(request);
   EXPECT_EQ(plan.recommended, "yarn");
   for (const char* method : {"linear", "yarn", "llama3", "default"}) {
-    const extend::MethodPlan& one = method_of(plan, method);
+    const extend::MethodPlan one = method_of(plan, method);
     ASSERT_EQ(one.refused, "") << method;
     EXPECT_EQ(one.ropes.front().planned.pairing, Pairing::interleaved) << method;
   }
