@@ -1,10 +1,9 @@
 // Every way in which a tensor file can lie has its own sentence, and no lie of any format leads to a large request for
-// memory, nor many keys to a long time.
+// memory.
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <cstdlib>
-#include <ctime>
 #include <fstream>
 #include <new>
 #include <sstream>
@@ -172,27 +171,6 @@ void read_any(const std::filesystem::path& path) {
   } else {
     read_config(path);
   }
-}
-
-// Keys below many objects, and keys that each have a note, take about the time of as many others. The clock is the
-// processor's.
-TEST(Declared, ManyKeysTakeTheirTimeOnce) {
-  const auto keys_of = [](const std::string& value) {
-    std::string keys = "\"x\": 1";
-    for (int i = 0; i < 40000; ++i) keys += ", \"key_" + std::to_string(i) + "\": " + value;
-    return keys;
-  };
-  const auto time_of = [](const std::string& keys) {
-    const std::clock_t begin = std::clock();
-    parse_config(R"({"model_type": "llama", "num_hidden_layers": 2, "num_attention_heads": 8, "hidden_size": 512, )" +
-                 keys + "}");
-    return std::clock() - begin;
-  };
-  std::string nested = keys_of("1");
-  const std::clock_t flat = time_of(R"("x": {)" + nested + "}");
-  for (int depth = 0; depth < 58; ++depth) nested = R"("x": {)" + nested + "}";
-  EXPECT_LT(time_of(nested), 6 * flat);
-  EXPECT_LT(time_of(keys_of(R"({"n_layer": 1, "n_head": 1})")), 6 * time_of(keys_of(R"({"n_layer": 1, "n_hand": 1})")));
 }
 
 // Once with nothing behind the declaration, once in a sparse file of that size.
