@@ -35,7 +35,7 @@ void* k_data(const C& cache, std::int64_t bytes) noexcept {
 // are distinct, the pointer is valid. Throws SHAPE, DTYPE.
 ROTARY_API void check_cache_side(const char* operation, const char* name, const Layout& side, const void* data,
                                  std::int64_t bytes, const char* x_name, const Layout& x);
-// Checks what the layouts of a cache do not say.
+// Checks the numbers of a cache that its layouts do not hold. Throws SHAPE.
 template <class C>
 void check_cache_offset(const char* operation, const C& cache) {
   if (cache.k_offset < 0 || cache.v_head_dim < 0)
@@ -179,7 +179,7 @@ inline CachedType cached_type(CacheType type, DType heads) noexcept {
   return {false, type == CacheType::f32 ? DType::f32 : type == CacheType::f16 ? DType::f16 : DType::bf16};
 }
 
-// Throws DTYPE for a type that is none.
+// Throws DTYPE for an unknown type.
 void check_cache_type(const char* operation, CacheType);
 // The checks of append and of rotate_append; the second sets q_job, for the block of q from options.first on.
 void check_append(const char* operation, const ConstHeads& k, const ConstHeads& v, const Cache&, const Slots&);

@@ -179,7 +179,7 @@ Positions detail::set_between(const Frequencies& from, const Positions& from_pos
   memory.doubles.clear();
 
   if (are_one_rope(from, to)) {
-    const int given = std::max(before.axes(), after.axes());  // more than the rope has are left out
+    const int given = std::max(before.axes(), after.axes());  // axes beyond the rope's are left out
     const int axes = std::max(std::min(given, from.axes()), from.summed_axes);
     turn.phase.clear();
     if (before.integers() != nullptr && after.integers() != nullptr &&

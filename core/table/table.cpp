@@ -287,7 +287,7 @@ Rows Table::rows(Positions numbers) const {
 Table::Table(const Rows& rows) { assign(rows); }
 
 void Table::assign(const Rows& from) {
-  const FloatState ours;  // f16 is widened by a product of what may be subnormal
+  const FloatState ours;  // the product that widens an f16 may take a subnormal
   check_rows("table", from);
   const Positions& numbers = from.numbers;
   const int row = from.head_rows * from.pairs;

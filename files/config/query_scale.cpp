@@ -23,8 +23,8 @@ bool is_of(const QueryRow& row, const Part& part) {
          (!part.known && !row.turns_on.empty() && part.keys.has(row.turns_on));
 }
 
-// The scale that the keys say; empty where the file has no such factor. scaling: of the rope whose object has the keys;
-// its trained length precedes the key there.
+// The scale that the keys say; empty where the file has no such factor. scaling: the scaling of the rope whose object
+// has the keys; its trained length precedes the length key.
 std::optional<QueryScale> scale_of(const QueryRow& row, const Object& keys, const Scaling& scaling) {
   QueryScale scale = row.scale;
   const auto amount = row.amount_key.empty() ? std::nullopt : keys.number(row.amount_key);

@@ -211,7 +211,7 @@ class Walk {
       return reading_.note_no_rope(node.path, node.type + ' ' + why);
     }
     const bool model = is_model(node.keys);
-    // Looked up for models alone: objects within objects would each be searched to their end.
+    // Models alone are searched: a search of every nested object takes quadratic time.
     const bool rope_keys = model && (has_rope_keys(node.keys.json()) || states_rope_positions(node.keys));
     const bool asks = model && (node.modality() == Modality::text || (reading_.options.pairing && rope_keys));
     const std::string what = node.type.empty() ? "no model_type" : "model_type " + in_quotes(node.type);

@@ -249,7 +249,7 @@ class GgufScaling {
       const bool mla = part_.arch.quirk == GgufQuirk::mla;
       scaling.mscale_all_dim = mla ? static_cast<double>(static_cast<float>(given) / 0.1F) : given;
       scaling.mscale = part_.name() == "deepseek2" ? *scaling.mscale_all_dim : 1.0;
-      if (mla) {  // the graphs of DeepSeek alone
+      if (mla) {  // DeepSeek's graphs alone scale it
         const double softmax = 1 + given * std::log(factor_);
         used_.softmax_factor = softmax * softmax;
         part_.note(NoteKind::attention,

@@ -273,7 +273,7 @@ std::string reason_of(const Json::exception& error) {
   const std::string name = std::string("[json.exception.") + (parsing ? "parse_error." : "out_of_range.");
   const std::string_view text = error.what();
   const std::size_t begin = std::min(name.size() + std::to_string(error.id).size() + 2, text.size());
-  return legible(cut(text.substr(begin), 300));  // it quotes what was read last, which may be the whole text
+  return legible(cut(text.substr(begin), 300));  // the parser quotes the last token, which may be the whole text
 }
 
 std::string shown(const Json& value) {

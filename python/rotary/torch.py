@@ -142,7 +142,7 @@ class RotaryEmbedding(torch.nn.Module):
         return self._table(self._rows, self._own(positions), length, None, dtype)
 
     def _own(self, positions: Any) -> Any:
-        """As ModelRope.table."""
+        """The positions on the entry's own axes, where an entry was given."""
         if self._entry is None:
             return positions
         return self._entry._own(positions, positions.shape if isinstance(positions, Tensor) else None)

@@ -6,7 +6,7 @@ namespace {
 using files::Fused;
 using files::FusedKeys;
 
-constexpr std::int64_t most_rows = 1 << 24;  // they are held one by one, of a tensor without bytes too
+constexpr std::int64_t most_rows = 1 << 24;  // memory is taken for each row, though a tensor may have no bytes
 
 Heads counted(const ModelRope& rope, int q, int k) {
   return {.q = q, .k = k, .dim = rope.rope.head_dim, .block = {rope.first, rope.rope.rotary_dim / 2}};
@@ -124,7 +124,7 @@ Heads of_queries(const ModelRope& rope, int count, std::int64_t stride) {
 Heads heads_in(const TensorInfo& tensor, const TensorName& name, const ModelRope& rope, const TextPart& part) {
   Heads heads = of_one_expert(tensor, name, rope, part);
   if (tensor.shape.size() != 3 || tensor.shape[0] < 1 || tensor.shape[1] != heads.rows) return heads;
-  if (heads.rows > most_rows / tensor.shape[0]) return heads;  // which the tensor does not fit
+  if (heads.rows > most_rows / tensor.shape[0]) return heads;  // the tensor does not fit them, which is refused later
   const auto experts = static_cast<int>(tensor.shape[0]);
   const std::size_t each = heads.starts.size();
   for (std::size_t i = each; i < each * static_cast<std::size_t>(experts); ++i)

@@ -74,7 +74,7 @@ struct TextPart {
   std::vector<std::size_t> ropes;                         // one or more ropes of the part, as indices in Model::ropes
   std::vector<std::optional<std::size_t>> rope_of_layer;  // empty if the layer has none
 
-  std::int64_t number(std::string_view key) const;  // a count, 0 if missing. Throws CONFIG_VALUE if it can be none.
+  std::int64_t number(std::string_view key) const;  // a count, 0 if missing. Throws CONFIG_VALUE for others.
   std::string json(const std::string& key) const;   // "" if missing
   // Whether the layer, after the model's own or in another stack, drafts further tokens.
   bool is_drafting(const std::string& stack, int layer) const;

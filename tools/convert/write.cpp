@@ -94,7 +94,7 @@ void write_files(const Plan& plan, const fs::path& partial, const fs::path& outp
                         [&](const Sink& sink) { sink(files::bytes_of(config)); });
 }
 
-// The folder's own path, without "." and a slash at its end; of a link that of the folder it leads to.
+// The folder's own path, without "." and a slash at its end. A link is followed.
 fs::path normal_path(const fs::path& path) {
   const fs::path normal = fs::absolute(path).lexically_normal();
   std::error_code missing;
@@ -168,9 +168,8 @@ std::vector<fs::path> left_behind(const fs::path& given) {
   std::error_code error;
   for (fs::directory_iterator entry(output.parent_path(), error), end; !error && entry != end; entry.increment(error)) {
     const std::string name = path_text(entry->path().filename());
-    const bool numbered =
-        name.size() > prefix.size() && name.find_first_not_of("0123456789", prefix.size()) == name.npos;
-    if (numbered && name.starts_with(prefix)) found.push_back(entry->path());
+    if (!name.starts_with(prefix) || name.size() == prefix.size()) continue;
+    if (name.find_first_not_of("0123456789", prefix.size()) == name.npos) found.push_back(entry->path());
   }
   return found;
 }

@@ -88,8 +88,7 @@ std::vector<Finding> explain_by_undoing(const Sample& sample, const Subject& sub
 
 NamedCheck judge_between(const TensorPair& pair, const Subject& subject, std::optional<double> tolerance) {
   const bool fits = subject.turns || tools::fits_width(pair.before, *subject.used);  // the values of MLA are narrower
-  const Sample sample =
-      sample_as_given(pair.before, pair.after, fits ? subject.head_dim_of(pair.before) : 0, subject.layout == "flat");
+  const Sample sample = sample_as_given(pair.before, pair.after, subject, fits);
   const Reading reading = plausible_readings(sample, subject).front();
   refuse_not_finite(sample, pair, reading.layout);
   Asked asked = ask(subject, *asked_block(subject, sample.head_dim), reading.layout);

@@ -260,8 +260,7 @@ NamedCheck judge_still(const TensorPair& pair, const Subject& subject, std::opti
   const Number reason =
       subject.role == Role::v ? Number{"value", true} : Number{"layer", number(subject.layer.value_or(0))};
   const bool fits = tools::fits_width(pair.before, *subject.used);  // the values of MLA are narrower
-  const Sample given =
-      sample_as_given(pair.before, pair.after, fits ? subject.head_dim_of(pair.before) : 0, subject.layout == "flat");
+  const Sample given = sample_as_given(pair.before, pair.after, subject, fits);
   const Reading reading = readings_of(given, subject).front();
   refuse_not_finite(given, pair, reading.layout);
   Around around = fits ? without_steps_around(given, subject) : Around{given, given};

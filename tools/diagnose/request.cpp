@@ -431,8 +431,7 @@ void find_layers(const Request& request, const tools::Subject& question, const S
   const Subject subject = of_tensor(by, pair);
   for (const TensorPair& other : pairs) {
     if (&other == &pair || other.before.shape != pair.before.shape) continue;
-    const Sample sample =
-        sample_as_given(other.before, pair.after, subject.head_dim_of(pair.before), subject.layout == "flat");
+    const Sample sample = sample_as_given(other.before, pair.after, subject);
     if (!compare(sample, plausible_readings(sample, subject).front(), subject, {}).checked.equal) continue;
     one.diagnosis = {Verdict::layout, {finding(Cause::another_tensor, {{"other", other.name}})}};
     return;

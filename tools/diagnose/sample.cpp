@@ -170,7 +170,7 @@ Sample sample_as_given(const Tensor& before, const Tensor& after, int head_dim, 
 }
 
 Sample sample_of(const Tensor& before, const Tensor& after, const Subject& subject) {
-  Sample sample = sample_as_given(before, after, subject.head_dim_of(before), subject.layout == "flat");
+  Sample sample = sample_as_given(before, after, subject);
   sample.executor = subject.executor;
   if (subject.beside.empty() || sample.head_dim != subject.used->rope.head_dim) return sample;
   std::vector<double> left = sample.after.copied();

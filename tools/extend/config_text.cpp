@@ -171,8 +171,8 @@ class Editor {
   OrderedJson& part_;  // the object of config_ that has the rope
 };
 
-// The rope of that layer, or nothing. A tower may have several rotated blocks in one head: each is a rope. The pairing
-// is that of the weights, which the text does not say.
+// The rope of that layer, or nothing. A tower may have several rotated blocks in one head: each is a rope. Its pairing
+// is the plan's, since the text does not state it.
 std::optional<Rope> rope_of(const Model& model, const ModelRope& like, int layer) {
   const auto read = std::ranges::find_if(model.ropes, [&](const ModelRope& used) {
     return used.part == like.part && used.first == like.first && std::ranges::count(used.layers, layer) != 0;

@@ -82,29 +82,37 @@ ModelPositions made_packed(const PositionsRequest& request, Merge merge) {
   return made;
 }
 
+// The bounds of the sequences: of packed ones, else of one.
+std::vector<std::int64_t> bounds_of(const PositionsRequest& request) {
+  return request.cu_seqlens.empty() ? std::vector<std::int64_t>{0, request.inputs.tokens} : request.cu_seqlens;
+}
+
+// The tokens of the request's rank.
+std::vector<std::int64_t> shard_of(const PositionsRequest& request) {
+  return shard_tokens(*request.split, request.rank, request.ranks, bounds_of(request));
+}
+
 // Without token ids and a mask each packed sequence begins at 0, as in data collators and attention kernels.
-ModelPositions counted_plainly(const PositionsRequest& request, const std::vector<std::int64_t>& bounds) {
+ModelPositions counted_plainly(const PositionsRequest& request) {
   ModelInputs one;
   one.tokens = 1;
   if (!request.config.empty() && model_positions(request.config, one).positions.axes != 1)
     fail(Code::POSITION, "positions",
          "packed sequences and ranks need --tokens where the model makes position ids of its own, but none were given");
   ModelPositions made;
-  made.positions.integers = packed_positions(bounds);
+  made.positions.integers = packed_positions(bounds_of(request));
   made.positions.tokens = std::ssize(made.positions.integers);
   return made;
 }
 
 ModelPositions made_with(const PositionsRequest& request, Merge merge = Merge::as_asked) {
   const ModelInputs& inputs = request.inputs;
-  std::vector<std::int64_t> bounds = request.cu_seqlens;
-  const bool packed = !bounds.empty(), counts = packed || request.split || request.config.empty();
+  const bool packed = !request.cu_seqlens.empty(), counts = packed || request.split || request.config.empty();
   const bool plain = counts && inputs.ids.empty() && inputs.mask.empty();
-  if (!packed) bounds = {0, inputs.tokens};
-  ModelPositions made = plain    ? counted_plainly(request, bounds)
+  ModelPositions made = plain    ? counted_plainly(request)
                         : packed ? made_packed(request, merge)
                                  : made::positions_with(request.config, inputs, merge);
-  if (request.split) pick(made.positions, shard_tokens(*request.split, request.rank, request.ranks, bounds));
+  if (request.split) pick(made.positions, shard_of(request));
   return made;
 }
 
@@ -116,11 +124,7 @@ class Shown {
   explicit Shown(const PositionsRequest& request) {
     const ModelInputs& inputs = request.inputs;
     set_ = {.integers = inputs.mask, .tokens = inputs.tokens};
-    if (request.split && !inputs.mask.empty()) {
-      const std::vector<std::int64_t> whole = {0, inputs.tokens};
-      pick(set_, shard_tokens(*request.split, request.rank, request.ranks,
-                              request.cu_seqlens.empty() ? whole : request.cu_seqlens));
-    }
+    if (request.split && !inputs.mask.empty()) pick(set_, shard_of(request));
   }
   bool at(std::size_t row, std::size_t token) const {
     const auto tokens = static_cast<std::size_t>(set_.tokens);
@@ -232,7 +236,8 @@ IdsRule find_rule(const PositionsRequest& request, const Shown& shown, const Mod
   };
   PositionsRequest no_mask = request, no_bounds = request, no_seconds = request, other_film = request;
   no_mask.inputs.mask.clear();
-  if (!request.cu_seqlens.empty()) no_bounds.inputs.tokens = std::exchange(no_bounds.cu_seqlens, {}).back();
+  no_bounds.cu_seqlens.clear();
+  no_bounds.inputs.tokens = bounds_of(request).back();  // also where there are no ids
   no_seconds.inputs.seconds_per_grid.clear();
   other_film.inputs.publisher = !request.inputs.publisher;
   if (would_be(no_mask)) return IdsRule::through_padding;
@@ -248,10 +253,8 @@ IdsRule find_rule(const PositionsRequest& request, const Shown& shown, const Mod
       if (would_be(other)) return IdsRule::other_rank;
     }
   }
-  ModelInputs words = request.inputs;
-  if (!request.cu_seqlens.empty()) words.tokens = request.cu_seqlens.back();  // also where it has no ids
   for (const files::Counts counts : {files::Counts::seen, files::Counts::every})
-    if (is_made_by([&] { return made::counted(counts, words); })) return IdsRule::as_words;
+    if (is_made_by([&] { return made::counted(counts, no_bounds.inputs); })) return IdsRule::as_words;
   std::vector<std::optional<double>> by(static_cast<std::size_t>(found.batch));
   const bool steps = for_each_seen(shown, found, right.axes, [&](auto axis, auto row, auto token) {
     const double step = found.value(axis, row, token) - right.value(axis, row, token);

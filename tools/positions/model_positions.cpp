@@ -164,7 +164,7 @@ ModelPositions made::positions_with(const std::string& config, const ModelInputs
                  "coordinates: save these, [axes, tokens], as an .npy and give that file as the positions)",
                  files::shown(json.at("_class_name")));
   }
-  made::check_sizes(inputs);
+  check_sizes(inputs);
   files::Ledger ledger;
   return positions_at(place_of(json, inputs.part, ledger), inputs, merge);
 }

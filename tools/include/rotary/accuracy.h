@@ -72,7 +72,7 @@ struct Study {
 
 // Measures the ways. For a rope with summed axes, each axis is measured with the other coordinates at 0. progress is
 // called after each position, with the number of positions measured and of all. Throws POSITION for an invalid position
-// and where an angle overflows float32, ROPE for phases, xpos and a rope that the model has not, VALUE, and what
+// and where an angle overflows float32, ROPE for phases, xpos and a rope that the model does not have, VALUE, and what
 // Frequencies::check() throws.
 ROTARY_API Study study(const Request&, const std::function<void(std::int64_t done, std::int64_t all)>& progress = {});
 // The object that `rotary accuracy --json` prints.

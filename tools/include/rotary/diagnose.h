@@ -39,7 +39,7 @@ struct TensorSource {
 // The operation is the word in brackets in error sentences. Throws TENSOR, and what reading throws.
 ROTARY_API std::vector<TensorPair> read_pairs(const std::string& operation, const TensorSource& before,
                                               const TensorSource& after, const std::vector<std::string>& names);
-// The same for two files (tensors.h; "-" is standard input).
+// Reads the pairs of two files in the same way (tensors.h; "-" is standard input).
 ROTARY_API std::vector<TensorPair> read_pairs(const std::string& operation, const std::string& before,
                                               const std::string& after, const std::vector<std::string>& names);
 
