@@ -55,14 +55,19 @@ Heads slice(const Heads& x, int first, int head_dim) {
 
 // ---- elements ----
 
+// volatile: a compiler may move arithmetic of values, unlike an access of memory, past a change of the state.
 f16 to_f16(float x) noexcept {
   const FloatState ours;
-  return encode_f16(x);
+  const volatile float given = x;
+  const volatile std::uint16_t bits = encode_f16(given).bits;
+  return {bits};
 }
 bf16 to_bf16(float x) noexcept { return encode_bf16(x); }
 float to_float(f16 x) noexcept {
   const FloatState ours;
-  return decode(x);
+  const volatile std::uint16_t bits = x.bits;
+  const volatile float widened = decode(f16{bits});
+  return widened;
 }
 float to_float(bf16 x) noexcept { return decode(x); }
 
