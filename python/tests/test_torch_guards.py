@@ -138,7 +138,8 @@ class Guards(unittest.TestCase):
         words, leaf = {"table": self.table, "layout": "bthd"}, self.x.clone().requires_grad_()
         for x in (self.x, self.x.double()):
             q, out = x.clone(), torch.zeros_like(x)
-            refused(self, "TORCH", lambda: rotary.rotate_qk_(q, leaf, **words))  # noqa: B023
+            for k in (leaf, leaf[:]):
+                refused(self, "TORCH", lambda: rotary.rotate_qk_(q, k, **words))  # noqa: B023
             refused(self, "SHAPE", lambda: rotary.rotate_qk(x, x, **words, out=(out, out[:1])))  # noqa: B023
             for turn, *given in ((rotary.rotate, x, out.numpy()), (rotary.rotate, self.x.numpy(), out),
                                  *((rotary.rotate_qk, x, pair) for pair in ((out, None), (None, out)))):  # fmt: skip

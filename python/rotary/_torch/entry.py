@@ -112,8 +112,9 @@ def _check_out(operation: str, x: Tensor, out: Any, y: Tensor) -> None:
     if not isinstance(out, Tensor):
         raise TypeError(f"[{operation}] out must be a tensor as the others are but got {type(out).__name__}")
     if operation.endswith("_"):
-        if torch.is_grad_enabled() and x.requires_grad and x.is_leaf:
-            rule = "a leaf that records a gradient must not be written to"
+        whole = x if x._base is None else x._base
+        if torch.is_grad_enabled() and x.requires_grad and whole.is_leaf:
+            rule = "a leaf that records a gradient, or a view of one, must not be written to"
             hint = "without the underscore the functions return a new tensor"
             fail("TORCH", operation, f"{rule}: {hint}; or call it under torch.no_grad()")
         return
