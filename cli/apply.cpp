@@ -143,6 +143,7 @@ void prepare(Applied& applied, const ApplyOptions& options, const Model& model) 
   }
   const bool only_open = positions.open_from && positions.tokens == 0;  // +16 is 16:, and none is 0:
   applied.facts["positions"] = only_open ? std::to_string(*positions.open_from) + ":" : *positions.spec;
+  for (auto& [key, value] : applied.facts) value = files::legible(value);  // a path need not be UTF-8
   std::ranges::copy(applied.readings.notes, std::back_inserter(applied.notes));
 }
 

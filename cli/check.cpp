@@ -199,16 +199,15 @@ std::string layout_instead(diagnose::Request request, const std::vector<diagnose
   return free.equal() ? free.tensors.front().checked.layout : "";
 }
 
-void end_with(Outcome outcome) {
-  if (outcome != Outcome::equal) throw Failed{outcome == Outcome::differs ? 1 : 3};
-}
-
 bool is_folder(const std::string& path) { return std::filesystem::is_directory(files::path_of(path)); }
 
 // without_verdict: as the old command diagnose, whose exit status is 0 whatever it finds.
 void run(Options& options, bool without_verdict) {
   diagnose::Request& request = options.request;
   request.operation = without_verdict ? "diagnose" : "check";
+  const auto end_with = [&](Outcome outcome) {
+    if (!without_verdict && outcome != Outcome::equal) throw Failed{outcome == Outcome::differs ? 1 : 3};
+  };
   if (!options.run.empty()) return end_with(check_run_of(options.run));
   if (options.before.empty()) return end_with(check_table_alone(request, options.source, options.table));
   if (is_folder(options.before))

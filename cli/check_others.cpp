@@ -37,6 +37,8 @@ diagnose::Outcome check_table_alone(diagnose::Request& request, Source source, c
   diagnose::CheckResult result;
   std::string text;
   if (!inv_freq.empty()) {
+    if (request.tolerance)
+      throw UsageError("--tolerance is about elements of tensors or tables: inv_freq is held to float32");
     const PairRows rows = read_pair_rows(inv_freq);
     if (rows.rows > 1 || rows.summed_axes > 0)
       fail(Code::SHAPE, "check", "inv_freq must be [pairs] where it is checked alone, but '",

@@ -18,6 +18,7 @@
 #include "shared/tensors.h"
 #include "shared/text.h"
 #include "source.h"
+#include "text/descriptors.h"
 #include "text/paths.h"
 #include "values/names.h"
 
@@ -65,15 +66,16 @@ volatile std::sig_atomic_t signal_received = 0;
 
 extern "C" void remember(int number) { signal_received = number; }
 
-// Ctrl-C and similar signals stop a conversion between two pieces, so that it can remove its files.
+// Ctrl-C and similar signals stop a conversion between two pieces, so that it can remove its files. A signal that is
+// ignored, as SIGHUP under nohup, stays so.
 class StopSignals {
  public:
   StopSignals() {
     signal_received = 0;
-    for (std::size_t i = 0; i < std::size(numbers); ++i) before_[i] = std::signal(numbers[i], remember);
+    for (const int number : numbers) files::exchange_handler(number, SIG_DFL, remember);
   }
   ~StopSignals() {
-    for (std::size_t i = 0; i < std::size(numbers); ++i) std::signal(numbers[i], before_[i]);
+    for (const int number : numbers) files::exchange_handler(number, remember, SIG_DFL);
   }
   StopSignals(const StopSignals&) = delete;
   StopSignals& operator=(const StopSignals&) = delete;
@@ -88,7 +90,6 @@ class StopSignals {
 #else
   static constexpr int numbers[] = {SIGINT, SIGTERM};
 #endif
-  void (*before_[std::size(numbers)])(int) = {};
 };
 
 // Two progress lines, one after the other: bytes written, layers verified.

@@ -57,7 +57,7 @@ DemoData load_demo_data(const std::filesystem::path& folder) {
   std::ifstream stream(folder / "high_precision.json");
   DemoData data{file.read("q"), file.read("k"), Json::parse(stream)};
   const auto fits = [](const Tensor& x) {
-    return x.type == ElementType::bf16 && x.shape.size() == 4 && x.shape[1] == 16;
+    return x.type == ElementType::bf16 && x.shape.size() == 4 && x.shape[1] == 16 && x.elements() > 0;
   };
   if (!fits(data.q) || !fits(data.k)) fail(Code::FORMAT, "demo", "q and k must be bf16 [batch, 16, heads, head_dim]");
   return data;
@@ -96,6 +96,7 @@ Step show_table(const DemoData& data, const Frequencies& turns, const Table& tab
   for (const Json& angle : data.exact.at("angles")) {
     const Table exact(turns, *places.insert(angle.at("position").get<std::int64_t>()).first);
     const auto pair = angle.at("pair").get<std::size_t>();
+    require(std::cmp_less(pair, exact.pairs()), "a pair must be one of the rope's");
     const auto is_nearest = [&](float got, const char* key) {
       return got == std::strtof(angle.at(key).get_ref<const std::string&>().c_str(), nullptr);
     };

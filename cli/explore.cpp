@@ -54,7 +54,7 @@ std::string models_text(const std::vector<std::string>& configs) {
     }
     std::string name = name_of(config);
     while (!names.insert(name).second) name += "-";
-    all += Json({{"name", name}, {"source", config}, {"text", text}}).dump() + ", ";
+    all += Json({{"name", files::legible(name)}, {"source", files::legible(config)}, {"text", text}}).dump() + ", ";
   }
   for (std::size_t at = 0; (at = all.find('<', at)) != std::string::npos;) all.replace(at, 1, "\\u003c");
   return all;

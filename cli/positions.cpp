@@ -177,7 +177,11 @@ void compare(const PositionsRequest& request, const std::string& file) {
 }
 
 void run(const PositionsOptions& options) {
-  if (!options.delta.empty() && options.delta == options.output)
+  const auto place_of = [](const std::filesystem::path& path) {
+    std::error_code ignored;
+    return std::filesystem::weakly_canonical(std::filesystem::absolute(path, ignored), ignored);
+  };
+  if (!options.delta.empty() && place_of(options.delta) == place_of(options.output))
     throw UsageError("--output and --delta must be two files");
   std::vector<std::pair<std::filesystem::path, Tensor>> files;
   for (const std::filesystem::path& path : {options.output, options.delta})

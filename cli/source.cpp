@@ -197,7 +197,10 @@ std::string describe(const Model& model, const ModelRope& used, const Frequencie
 }
 
 std::string short_name(const std::string& config) {
-  std::filesystem::path path = (files::path_of(config) / "").lexically_normal().parent_path();
+  if (config == "-") return config;
+  std::error_code ignored;
+  std::filesystem::path path = files::path_of(config);
+  path = (std::filesystem::absolute(path, ignored) / "").lexically_normal().parent_path();
   if (path.filename() == "config.json" || path.filename() == "params.json") path = path.parent_path();
   return files::path_text(path.has_filename() ? path.filename() : path);
 }

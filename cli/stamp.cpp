@@ -51,7 +51,7 @@ long number(const Stamp& stamp, const std::string& key) {
   const std::string text = fact(stamp, key);
   long value = 0;
   std::from_chars(text.data(), text.data() + text.size(), value);
-  return value;
+  return std::clamp(value, 0L, 1L << 20);  // a head has fewer elements; the sum of two fits
 }
 
 // Whether both turn some element of a head: sister ropes turn different blocks of it.
@@ -125,6 +125,7 @@ void report_written(const std::filesystem::path& output, const nlohmann::ordered
     object["notes"] = notes;
     return print_json(json_text(object));
   }
+  if (is_quiet()) return;
   std::ostream& out = is_dash(output) ? std::cerr : std::cout;
   for (const std::string& note : notes) out << printable(note) << '\n';
   out << "wrote " << (is_dash(output) ? "standard output" : printable(files::path_text(output))) << more << '\n';

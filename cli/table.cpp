@@ -130,12 +130,12 @@ std::string list_text(const std::vector<Tensor>& tensors) {
 
 // The rope and the query scale of its layers; for a layer without a rope the query scale alone.
 tools::Subject subject_in(Model& model, const Source& source) {
+  Choice choice = source;
   if (model.ropes.empty() && !model.query_scales.empty()) {  // Inkling's queries are multiplied, and nothing turns
     ModelRope& bare = model.ropes.emplace_back();
     bare.part = model.query_scales.front().part;
-    if (!source.layer) query_scale_of(model, bare.part);  // throws for an ambiguous layer
+    if (!source.layer) query_scale_of(model, bare.part), choice.layer = 0;  // throws for an ambiguous layer
   }
-  Choice choice = source;
   choice.query_scale = true;
   tools::Subject subject = tools::subject_of(model, choice);
   const bool has_factors = subject.scale.form != QueryForm::none && subject.scale.form != QueryForm::learned;
@@ -178,6 +178,7 @@ void run(TableFileOptions options) {
   metadata["positions"] = *positions.spec;
   if (subject.turns) metadata["form"] = form_names.at(static_cast<std::size_t>(options.form));
   if (!subject.turns) metadata["layer"] = std::to_string(*subject.layer);
+  for (auto& [key, value] : metadata) value = files::legible(value);  // a path need not be UTF-8
   const bool learned = subject.scale.form == QueryForm::learned;  // a note says so
   if (!learned && (!npy || !subject.turns)) {
     const std::vector<float> factors = query_scale(subject.scale, positions);

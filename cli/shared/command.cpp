@@ -15,7 +15,14 @@ namespace rotary::cli {
 
 namespace {
 
+// CLI11 reads [a,b] as a list. A word that ends in a bracket goes through it with this behind, and is itself again.
+constexpr char whole = '\x01';
+
 bool quiet_asked = false, json_asked = false;
+
+void unmark(std::string& word) {
+  if (word.ends_with(whole)) word.pop_back();
+}
 
 [[noreturn]] void refuse(const OptionDescription& option, const std::string& rule, const std::string& word) {
   throw UsageError(option.name() + " " + rule + " but got '" + word + "'");
@@ -107,6 +114,8 @@ void Command::parse(Words words) {
     for (const std::string& name : option.former) add(option, name);
   }
   const std::string last = words.empty() ? "" : words.back().substr(0, words.back().find('='));
+  for (std::string& word : words)
+    if (word.ends_with(']')) word += whole;
   try {
     std::ranges::reverse(words);  // CLI11's order
     app.parse(std::move(words));
@@ -117,6 +126,7 @@ void Command::parse(Words words) {
   } catch (const CLI::ExtrasError&) {
     extras_ = app.remaining();
     std::erase(extras_, "--");
+    std::ranges::for_each(extras_, unmark);
   } catch (const CLI::ParseError& error) {
     throw UsageError(error.what());
   }
@@ -126,6 +136,7 @@ void Command::take(const OptionDescription& option, Words words) {
   if (option.is_flag() && words.back() != "true") refuse(option, "takes no value", words.back());
   if (!option.list && !option.is_flag() && (words.size() > 1 || has(option.key)))
     throw UsageError(option.name() + " is given twice");
+  std::ranges::for_each(words, unmark);
   for (std::string& word : words) {
     const std::string name = word.substr(0, word.find('='));
     if (name.starts_with('-') && description_.find(name) != nullptr)

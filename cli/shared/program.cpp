@@ -57,10 +57,6 @@ class Run {
       std::cerr << short_help_text(described_) << '\n';
       throw UsageError("a command is needed");
     }
-    // "--models FILE COMMAND ..." is "COMMAND ... --models FILE".
-    const std::ptrdiff_t own = words_[0] == "--models" ? 2 : words_[0].starts_with("--models=") ? 1 : 0;
-    if (own < std::ssize(words_) && !words_[static_cast<std::size_t>(own)].starts_with('-'))
-      std::rotate(words_.begin(), words_.begin() + own, words_.end());
     auto chosen = program_.commands.end();
     if (!words_.front().starts_with('-')) {
       chosen = program_.commands.find(words_.front());
@@ -86,6 +82,7 @@ class Run {
       std::cout << short_help_text(described_);
     } else {
       command.run();
+      if (chosen == program_.commands.end() && !command.has("--help-all")) throw UsageError("a command is needed");
     }
   }
 
@@ -108,7 +105,7 @@ class Run {
 
   int flushed(int status) const {
     std::cout.flush();
-    return !std::cout.bad() ? status : trouble(Code::FILE, "standard output could not be written", false);
+    return !std::cout.bad() ? status : trouble(Code::FILE, "standard output could not be written", is_json());
   }
 
   const Program& program_;
@@ -116,6 +113,19 @@ class Run {
   CommandDescription described_;  // the program, or the command that the words name
   bool compares_ = false;         // with what another program made
 };
+
+// "--models FILE COMMAND ..." is "COMMAND ... --models FILE", "help COMMAND" is "COMMAND --help".
+Words command_first(Words words) {
+  if (words.empty()) return words;
+  const std::ptrdiff_t own = words[0] == "--models" ? 2 : words[0].starts_with("--models=") ? 1 : 0;
+  if (own < std::ssize(words) && !words[static_cast<std::size_t>(own)].starts_with('-'))
+    std::rotate(words.begin(), words.begin() + own, words.end());
+  const auto is_word = [](const std::string& word) { return word == "help" || word == "version"; };
+  if (words[0] == "help" && words.size() > 1 && !words[1].starts_with('-') && !is_word(words[1]))
+    return {words[1], "--help"};
+  if (is_word(words[0])) words[0] = "--" + words[0];
+  return words;
+}
 
 }  // namespace
 
@@ -126,14 +136,7 @@ int run_program(const Program& program, int argc, char** argv) {
 #ifdef SIGXFSZ
   std::signal(SIGXFSZ, SIG_IGN);  // a file size limit is an error of write(), with a sentence, like a full disk
 #endif
-  Words words(argv + 1, argv + argc);
-  const std::string first = words.empty() ? "" : words.front();
-  if (first == "help" && words.size() > 1) {
-    words = {words[1], "--help"};
-  } else if (first == "help" || first == "version") {
-    words.front() = "--" + first;
-  }
-  return Run(program, std::move(words)).run();
+  return Run(program, command_first({argv + 1, argv + argc})).run();
 }
 
 }  // namespace rotary::cli

@@ -42,6 +42,8 @@ void check_output(const std::filesystem::path& path, bool json) {
   const std::filesystem::path folder = path.has_parent_path() ? path.parent_path() : ".";
   if (!std::filesystem::is_directory(folder, ignored))
     fail(Code::FILE, "output", "the folder must exist but got '", files::path_text(path), "'");
+  if (std::filesystem::is_directory(path, ignored))
+    fail(Code::FILE, "output", "the output must be a file but got the folder '", files::path_text(path), "'");
 }
 
 Tensor load_rows(std::string_view operation, const std::filesystem::path& path, const std::string& name) {

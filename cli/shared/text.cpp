@@ -77,7 +77,8 @@ std::string with_version(std::string json) {
 nlohmann::ordered_json nested(std::span<const nlohmann::ordered_json> elements, std::span<const std::int64_t> shape) {
   if (shape.empty()) return elements.front();
   auto list = nlohmann::ordered_json::array();
-  const std::size_t count = static_cast<std::size_t>(shape.front()), each = elements.size() / count;
+  const std::size_t count = static_cast<std::size_t>(shape.front()),
+                    each = elements.size() / std::max<std::size_t>(1, count);
   for (std::size_t i = 0; i < count; ++i) list.push_back(nested(elements.subspan(i * each, each), shape.subspan(1)));
   return list;
 }

@@ -68,7 +68,9 @@ std::string no_option(const CommandDescription& command, const std::string& word
 
 void check_rules(const CommandDescription& command, const Given& given) {
   for (const OptionDescription& option : command.options)
-    if (option.required && !given.contains(option.key)) throw UsageError(option.name() + " is required");
+    if (option.required &&
+        (!given.contains(option.key) || (!option.place.empty() && given.at(option.key) == Words{""})))
+      throw UsageError(option.name() + " is required");
   for (const Rule& rule : command.rules) {
     const Words subjects = given_terms(command, given, rule.options);
     if (subjects.empty() && !rule.options.empty()) continue;

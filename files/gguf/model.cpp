@@ -701,8 +701,9 @@ GgufArchitecture architecture_of(Reading& reading, const std::string& name, cons
     if (!type.empty() && own.contains("rope.dimension_sections"))
       type += ", as qwen2vl (axes in runs) or qwen3vl (axes by turns)";
     fail(Code::MODEL_TYPE, "read_config", "the architecture must be one that is known but got ", in_quotes(asked),
-         ", and no pairing is given; of a rope the file says ", told.empty() ? "nothing" : told,
-         with_advice("", ways_on(options.words, type, !told.empty())));
+         options.pairing ? "" : ", and no pairing is given", "; of a rope the file says ",
+         told.empty() ? "nothing" : told,
+         with_advice("", options.pairing ? type : ways_on(options.words, type, !told.empty())));
   }
   if (told.empty() && !options.sets_base) {
     fail(Code::MODEL_TYPE, "read_config", "a GGUF of an architecture that is not known must have a rope key but ",
@@ -734,7 +735,8 @@ Model read_gguf(const InputFile& file, const ConfigOptions& options) {
   const Json own = own_metadata(all.json(), name);
   GgufArchitecture arch = architecture_of(reading, name, own);
   // With hyper-connections a DFlash drafts for DeepSeek-V4 and turns as it does.
-  if (name == "dflash" && own.value("hyper_connection.count", Json(0)) != 0) arch = *find_architecture("deepseek4");
+  if (options.model_type.empty() && name == "dflash" && own.value("hyper_connection.count", Json(0)) != 0)
+    arch = *find_architecture("deepseek4");
   const Family family{.type = name};
   const GgufPart part{{reading, "", Object(own, name, reading.ledger), family}, gguf, arch};
   GgufReader(part).read();

@@ -109,6 +109,8 @@ void check_references(const ModelTable& sheet) {
     if (find_family(type) == nullptr)
       refuse_sheet("models." + std::string(type), "be a row, which params.json needs,", {});
   }
+  if (find_architecture("deepseek4") == nullptr)
+    refuse_sheet("architectures.deepseek4", "be a row, which a draft for it needs,", {});
   int parts = 0;
   for (const std::string_view type : types_with_children()) check_parts(type, 8, parts);
   for (const Misnamed& row : misnamed()) {

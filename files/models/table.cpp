@@ -282,6 +282,9 @@ void check_row(const Field& field, const DiffusersRope& row) {
   field.require(row.stretch.size() < 2 || (row.stretch.size() == row.axes.size() && row.widths.empty()),
                 "of one key of stretch, or without widths of one for each axis");
 }
+void check_row(const Field& field, const PositionFacts& row) {
+  field.require(row.side > 0 || !(row.fixed_grid || row.clip), "of a side where it has a fixed_grid or a clip");
+}
 void check_row(const Field&, const auto&) {}
 
 template <class S>

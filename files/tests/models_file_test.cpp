@@ -136,6 +136,11 @@ TEST_F(ModelsFile, a_half_good_sheet_is_refused_whole) {
   } wrong[] = {
       {"/models/llama", "", "models.llama must be a row, which params.json needs, but got null"},
       {"/counted", "", "the file must have the section counted but has not"},
+      {"/architectures/deepseek4", "",
+       "architectures.deepseek4 must be a row, which a draft for it needs, but got null"},
+      {"/positions/my_vision", "{\"order\": \"rows\", \"clip\": true}",
+       "positions.my_vision must be of a side where it has a fixed_grid or a clip but got "
+       "{\"clip\":true,\"order\":\"rows\"}"},
       {"/towers", "{}", "models.cohere_compass_vision.tower must be the name of a tower but got \"row_column\""},
       {"/misnamed", "{}", "misnamed must be a list but got an object"},
       {"/models/llama", "null", "models.llama must be an object but got null"},

@@ -52,13 +52,14 @@ void pick(PositionSet& set, const std::vector<std::int64_t>& tokens) {
 // Makes the ids of a batch with a row for each packed sequence, padded and masked, and packs them again. The grids are
 // then used in the order of the sequences.
 ModelPositions made_packed(const PositionsRequest& request, Merge merge) {
-  const std::vector<std::int64_t>& bounds = request.cu_seqlens;
+  std::vector<std::int64_t> bounds = request.cu_seqlens;
   made::check_sizes(request.inputs);
   ModelInputs rows = request.inputs;
   if (rows.batch != 1 || packed_positions(bounds).size() != rows.ids.size()) {
     refuse(Code::POSITION, "cu_seqlens must be the bounds of one row of ids and end with their number",
            made::by(rows.batch, rows.tokens));
   }
+  bounds.erase(std::unique(bounds.begin(), bounds.end()), bounds.end());  // sequences without a token
   rows.batch = std::ssize(bounds) - 1;
   for (std::size_t i = 0; i + 1 < bounds.size(); ++i)
     rows.tokens = std::max(i == 0 ? 0 : rows.tokens, bounds[i + 1] - bounds[i]);
@@ -99,6 +100,7 @@ ModelPositions counted_plainly(const PositionsRequest& request) {
   if (!request.config.empty() && model_positions(request.config, one).positions.axes != 1)
     fail(Code::POSITION, "positions",
          "packed sequences and ranks need --tokens where the model makes position ids of its own, but none were given");
+  made::take_only(request.inputs, "");
   ModelPositions made;
   made.positions.integers = packed_positions(bounds_of(request));
   made.positions.tokens = std::ssize(made.positions.integers);

@@ -110,7 +110,8 @@ void lay_piece(Walk& walk, Row& row, const Omni& omni, const Piece& piece) {
   row.check(run, grid.tokens() + tokens);
   if (piece.sounding) {
     const auto begin = row.kinds.begin();
-    row.check({Kind::film, 0, std::count(begin + run.first, begin + run.end, Kind::film)}, grid.tokens());
+    const auto films = std::count(begin + run.first, begin + run.end, Kind::film);
+    row.check({Kind::film, run.first, run.first + films}, grid.tokens());
   }
   std::vector<Place> seen, heard;
   if (sees) {

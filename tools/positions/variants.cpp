@@ -121,7 +121,7 @@ ModelPositions between_marks(const Call& call) {
     for (std::int64_t i = 0; i < row.size(); ++i) {
       if (row.id(i) == start) starts.push_back(i);
       if (row.id(i) != end) continue;
-      if (closed >= starts.size() || starts[closed] < row.token || closed >= grids / rows)
+      if (closed >= starts.size() || starts[closed] < row.token || starts[closed] >= i || closed >= grids / rows)
         row.refuse("a start before every end of an image, and a grid for it", "none for token " + std::to_string(i));
       row.words(starts[closed++] + 1 - row.token);
       const Area grid = walk.grid_of({Kind::image, row.token, i}, row);
