@@ -176,13 +176,13 @@ TEST(Against, packed_sequences_that_see_and_their_shards) {
   EXPECT_TRUE(check(request, hidden).equal());
   request.cu_seqlens = {0, 12, 23};
   test::expect_error("POSITION", "the bounds of one row", [&] { make_positions(request); });
-  request.cu_seqlens = {0};
+  request.cu_seqlens = {0};  // the first has no token
   for (std::int64_t i = 0; i < 5000; ++i) request.cu_seqlens.push_back(i);
   request.cu_seqlens.push_back(10000);
   request.inputs.ids.assign(10000, 1);
   request.inputs.mask.clear();
   request.inputs.tokens = 10000;
-  test::expect_error("SHAPE", "5001 x 5001", [&] { make_positions(request); });
+  test::expect_error("SHAPE", "5000 x 5001", [&] { make_positions(request); });
 }
 
 TEST(Against, packed_sequences_without_ids) {
