@@ -75,7 +75,6 @@ void set_width(const Part& part, const HeadShape& heads, RopeKeys& keys, Rope& r
     const std::optional<double> unread = given ? keys.partial : std::nullopt;
     keys.partial = part.family.partial;
     if (const auto dim = absolute_dim(part, heads)) {
-      keys.partial = 1;
       rope.rotary_dim = *dim;
       if (unread && static_cast<int>(heads.block * *unread) != *dim) {
         part.note(NoteKind::unread, part.family.partial_key, ' ', spelled(*unread),
