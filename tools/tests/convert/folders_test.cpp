@@ -65,21 +65,6 @@ TEST_F(Folders, shards_keep_their_names_their_index_and_their_metadata) {
     expect_same_tensors(source / same, path("s-3") / same);
 }
 
-// A header of another writer: blanks, a line break and no metadata.
-TEST_F(Folders, unusual_headers_are_read) {
-  const fs::path file = make("unusual", two_layers, both_layers(), {}) / "model.safetensors";
-  const std::string text = read_text(file);
-  std::uint64_t length = 0;
-  std::memcpy(&length, text.data(), 8);
-  std::string header = text.substr(8, length);
-  header.replace(header.find("\"dtype\":"), 8, "\"dtype\" :  ");
-  header.insert(header.find('}'), "\n ");
-  header.append(3, ' ');
-  const std::uint64_t now = header.size();
-  write_text(file, std::string(reinterpret_cast<const char*>(&now), 8) + header + text.substr(8 + length));
-  there_and_back("unusual");
-}
-
 TEST_F(Folders, the_metadata_say_the_pairing) {
   make("said", two_layers, both_layers(), {{"rotary.pairing", "interleaved"}, {"format", "pt"}});
   there_and_back("said", Pairing::interleaved);
@@ -124,15 +109,6 @@ TEST_F(Folders, empty_folders_modules_and_permissions_to_run_are_kept) {
   EXPECT_FALSE(fs::exists(path("s-2") / "2024_backup"));
   EXPECT_NE(fs::status(path("s-2") / "run.sh").permissions() & fs::perms::owner_exec, fs::perms::none);
   EXPECT_EQ(fs::status(path("s-2") / "config.json").permissions() & fs::perms::owner_exec, fs::perms::none);
-}
-
-TEST_F(Folders, the_pairing_of_the_metadata_counts_for_commands_that_take_the_folder) {
-  make("one", two_layers, both_layers());
-  convert(path("one"), Pairing::interleaved, path("one-2"));
-  Model model = read_config(path("one-2"));
-  EXPECT_EQ(model.ropes.front().rope.pairing, Pairing::half);
-  apply_weights(model, path("one-2"));
-  EXPECT_EQ(model.ropes.front().rope.pairing, Pairing::interleaved);
 }
 
 TEST_F(Folders, other_forms_of_the_weights_are_left_out) {
