@@ -153,7 +153,7 @@ TEST(Extend, knows_where_the_numbers_of_every_recipe_were_read) {
 }
 
 TEST(Extend, writes_the_parameters_that_were_published) {
-  ASSERT_EQ(plans("recipes").size(), 10U);
+  ASSERT_EQ(plans("recipes").size(), 11U);
   for (const Json& recipe : plans("recipes")) {
     SCOPED_TRACE(recipe.dump());
     const Json& original = recipe.at("original");
@@ -163,9 +163,10 @@ TEST(Extend, writes_the_parameters_that_were_published) {
                                                : golden(original.at("file")),
                                       recipe.at("context"));
     ASSERT_TRUE(plan.published);
-    const Json& wanted = recipe.at("scaling");  // rope_scaling; with a rope_theta: rope_parameters
+    const Json& wanted = recipe.at("scaling");  // rope_scaling; with a rope_theta, or by layers: rope_parameters
     const extend::MethodPlan& best = recommended(plan);
-    EXPECT_EQ(Json::parse(wanted.contains("rope_theta") ? best.rope_parameters : best.rope_scaling), wanted);
+    const bool fresh = wanted.contains("rope_theta") || wanted.contains("full_attention");
+    EXPECT_EQ(Json::parse(fresh ? best.rope_parameters : best.rope_scaling), wanted);
   }
 }
 
@@ -189,19 +190,6 @@ TEST(Extend, knows_for_which_weights_a_recipe_is) {
   const extend::MethodPlan raised = recommended(planned(golden("qwen2.5-vl-7b"), 131072));
   EXPECT_EQ(raised.changes.size(), 1U);
   EXPECT_EQ(parse_config(raised.config).ropes.front().rope, parse_config(golden("qwen2.5-vl-7b")).ropes.front().rope);
-}
-
-// Step 3.7 scales its full layers alone, with a high_freq_factor of its own.
-TEST(Extend, plans_the_full_layers_of_step) {
-  const extend::Plan plan = planned(R"({"model_type": "step3p5", "hidden_size": 4096, "num_attention_heads": 64,
-      "head_dim": 128, "num_hidden_layers": 2, "layer_types": ["full_attention", "sliding_attention"],
-      "sliding_window": 512, "rope_theta": [5000000.0, 10000.0], "max_position_embeddings": 131072})",
-                                    262144);
-  EXPECT_EQ(plan.recommended, "llama3");
-  ASSERT_EQ(recommended(plan).ropes.size(), 1U);
-  EXPECT_EQ(recommended(plan).ropes.front().planned.base, 5e6);
-  EXPECT_EQ(recommended(plan).ropes.front().planned.scaling,
-            Scaling(Llama3{.factor = 2, .trained_length = 131072, .low = 1, .high = 32}));
 }
 
 // DeepSeek's cards say 128K, and its files have the factor for 160K: both contexts are planned with it.
