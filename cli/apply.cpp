@@ -172,13 +172,10 @@ std::vector<Applied> parts_of(const ApplyOptions& options, const std::vector<Ten
 
 void rotate_all(Applied& applied) {
   std::optional<Table> table;
+  ProgressLine progress("rotate", std::ssize(applied.tensors));
   for (std::size_t i = 0; i < applied.tensors.size(); ++i) {
-    std::optional<ProgressLine> progress;
-    applied.rotation.progress = [&progress](std::int64_t done, std::int64_t total) {
-      if (!progress) progress.emplace("rotate", total);
-      progress->done(done);
-    };
     tools::rotate_tensor(*applied.tensors[i], applied.readings.tensors[i].layout, applied.rotation, table);
+    progress.done(static_cast<std::int64_t>(i) + 1);
   }
 }
 

@@ -44,21 +44,6 @@ bool is_doubled(const Tensor& rows) {
   return varied && (halves || neighbours);
 }
 
-// Tokens [first, first + count) of x, and the rows of a table whose batch rows share positions.
-Heads piece_of(const Heads& x, std::int64_t first, std::int64_t count) {
-  Heads piece = x;
-  piece.layout.tokens = count;
-  const auto bytes = static_cast<std::ptrdiff_t>(size_of(x.dtype));
-  piece.data = static_cast<std::byte*>(x.data) + first * x.layout.token_stride * bytes;
-  return piece;
-}
-Table piece_of(const Table& table, std::int64_t first, std::int64_t count) {
-  const auto row = static_cast<std::size_t>(table.head_rows()) * static_cast<std::size_t>(table.pairs());
-  const std::size_t begin = static_cast<std::size_t>(first) * row, size = static_cast<std::size_t>(count) * row;
-  return Table::borrow(table.cos().subspan(begin, size), table.sin().subspan(begin, size), table.pairs(),
-                       table.pairing(), 1, table.head_rows());
-}
-
 Table table_of_rows(const Rotation& how, const PositionSet& rows) {
   const Rope& rope = how.subject.used->rope;
   const int pairs = rope.rotary_dim / 2;
@@ -92,40 +77,17 @@ const Table& table_for(const Rotation& how, const PositionSet& positions, std::o
   return table.emplace(how.frequencies, positions.view(), how.options);
 }
 
-// Rotates in pieces of tokens, for the progress of a long tensor. first: where the heads' block begins.
-void rotate_floats(const Heads& block, int first_element, std::span<const float> factors, const Table& table,
-                   const Rotation& how) {
-  const RotateOptions options{.direction = how.direction, .first = first_element, .executor = how.options.executor};
-  const auto rotate_piece = [&](const Heads& piece, const Table& rows, std::span<const float> of_piece) {
-    if (!how.each_step) return rotary::rotate(piece, rows, options, of_piece);
-    reference::rotate(piece, piece, rows, how.direction, reference::Arithmetic::each_step);
-  };
-  const Layout& layout = block.layout;
-  if (table.batch() != 1 || table.tokens() != layout.tokens) return rotate_piece(block, table, factors);
-  constexpr std::int64_t elements = std::int64_t{1} << 20;
-  const std::int64_t piece =
-      std::max<std::int64_t>(1, elements / std::max<std::int64_t>(1, layout.batch * layout.heads * layout.head_dim));
-  for (std::int64_t first = 0; first < layout.tokens; first += piece) {
-    const std::int64_t count = std::min(piece, layout.tokens - first);
-    const auto begin = static_cast<std::size_t>(first), size = static_cast<std::size_t>(count);
-    rotate_piece(piece_of(block, first, count), piece_of(table, first, count),
-                 factors.empty() ? factors : factors.subspan(begin, size));
-    if (how.progress) how.progress(first + count, layout.tokens);
-  }
-}
-
-// Rotates and then multiplies as frameworks do, in a separate step and by factors of the tensor's type. first: the
-// element where the block begins.
-void rotate_and_multiply(const Heads& whole, int first, std::vector<float> factors, const Table& table,
-                         const Rotation& how) {
+// Rounds after every operation, like a framework in the tensor's dtype, which multiplies in a step of its own.
+void rotate_by_steps(const Heads& whole, int first, std::vector<float> factors, const Table& table, Direction to) {
   for (float& factor : factors) {
     if (whole.dtype == DType::f16) factor = to_float(to_f16(factor));
     if (whole.dtype == DType::bf16) factor = to_float(to_bf16(factor));
   }
-  const bool backward = how.direction == Direction::backward;
-  if (backward) multiply(whole, factors);
-  rotate_floats(slice(whole, first, whole.layout.head_dim - first), 0, {}, table, how);
-  if (!backward) multiply(whole, factors);
+  const bool multiplies = !factors.empty(), backward = to == Direction::backward;
+  if (multiplies && backward) multiply(whole, factors);
+  const Heads block = slice(whole, first, whole.layout.head_dim - first);
+  reference::rotate(block, block, table, to, reference::Arithmetic::each_step);
+  if (multiplies && !backward) multiply(whole, factors);
 }
 
 void multiply_doubles(std::span<double> elements, const Layout& l, std::span<const float> factors) {
@@ -202,21 +164,20 @@ void rotate_tensor(Tensor& tensor, const Layout& layout, const Rotation& how, st
   const QueryScale& scale = how.subject.scale;
   std::vector<float> factors;
   if (scale.form != QueryForm::none && role_of(tensor.name) != Role::k) factors = query_scale(scale, positions);
-  Layout block = layout;
-  block.head_dim -= first;
   if (tensor.type == ElementType::f64) {
+    Layout block = layout;
+    block.head_dim -= first;
     if (how.subject.turns) rotate_doubles(tensor, block, first, how, positions, table);
     if (!factors.empty()) multiply_doubles(tensor.as<double>(), layout, factors);
     return;
   }
-  const DType dtype = *dtype_of(tensor.type);
-  const Heads whole{tensor.data.data(), dtype, layout};
+  const Heads whole{tensor.data.data(), *dtype_of(tensor.type), layout};
   const Table* const rows = how.subject.turns ? &table_for(how, positions, table) : nullptr;
   try {
     if (rows == nullptr) return multiply(whole, factors, {.executor = how.options.executor});
-    if (factors.empty()) return rotate_floats(slice(whole, first, block.head_dim), 0, {}, *rows, how);
-    if (how.each_step) return rotate_and_multiply(whole, first, factors, *rows, how);
-    rotate_floats(whole, first, factors, *rows, how);
+    if (how.each_step) return rotate_by_steps(whole, first, factors, *rows, how.direction);
+    rotary::rotate(whole, *rows, {.direction = how.direction, .first = first, .executor = how.options.executor},
+                   factors);
   } catch (const Error& error) {
     throw error.about(label(tensor));
   }

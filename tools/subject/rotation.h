@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -22,7 +21,6 @@ struct Rotation {
   std::optional<Tensor> cos = {}, sin = {};  // rows by position, f32, [rows, pairs], instead of frequencies
   Direction direction = Direction::forward;
   bool each_step = false;  // rounds after every operation, like a framework in the tensor's dtype
-  std::function<void(std::int64_t done, std::int64_t total)> progress = {};  // tokens of a long tensor; may be empty
 };
 // The number of elements, from the rope's first, that rows of cos and sin rotate in heads of its head_dim: rotary_dim,
 // if that is given. Throws SHAPE.
