@@ -111,7 +111,7 @@ Tensor deltas_of(const ModelPositions& made) {
     fail(Code::POSITION, "positions",
          "--delta needs a model whose decoding adds an offset to positions, but this one adds none");
   const std::vector<std::int64_t> shape = {static_cast<std::int64_t>(made.deltas.size())};
-  if (made.real_deltas) return unnamed(made.deltas, shape);
+  if (!made.positions.reals.empty()) return unnamed(made.deltas, shape);
   return unnamed(std::vector<std::int64_t>(made.deltas.begin(), made.deltas.end()), shape);
 }
 
