@@ -212,22 +212,6 @@ TEST_F(Folders, a_full_disk_is_told_of_the_file_that_was_to_be) {
                [&] { convert(source, Pairing::interleaved, path("out")); });
 }
 
-TEST_F(Folders, refusals) {
-  const std::string dotted = R"({"model_type": "llava", "te.xt": {"model_type": "llama"}})";
-  expect_refused(make("dotted", dotted, both_layers()), "ROPE", "\"te.xt\" is no object");
-  std::string heads = two_layers;
-  heads.replace(heads.find("\"num_key_value_heads\": 2"), 24, "\"num_key_value_heads\": 4");
-  expect_refused(make("heads", heads, both_layers()), "SHAPE", "must have the 32 rows of the config's heads");
-  std::vector<Tensor> strange = both_layers();
-  strange.push_back(some_tensor("model.layers.0.self_attn.k_conv.weight", ElementType::f32, {16, 4}));
-  expect_refused(make("strange", two_layers, strange), "TENSOR", "k_conv.weight");
-  const std::vector<Tensor> keys = {layer(0)[0], layer(0)[1], layer(1)[0], layer(1)[1]};
-  convert(make("keys", two_layers, keys), Pairing::interleaved, path("keys-2"));  // no values, as of a cut-out
-  std::vector<Tensor> fused = {some_tensor("model.layers.0.self_attn.qkv_proj.weight", ElementType::bf16, {64, 32})};
-  expect_refused(make("fused", two_layers, fused), "MODEL_TYPE", "the order of llama is not");
-  expect_refused(make("bloom", R"({"model_type": "bloom"})", both_layers()), "ROPE", "bloom has none");
-}
-
 TEST_F(Folders, damaged_files_are_refused) {
   const fs::path missing = sharded("missing");
   fs::remove(missing / "model-00002-of-00002.safetensors");

@@ -53,8 +53,6 @@ ModelPositions positions(const Json& config, const ModelInputs& inputs) {
 
 ModelPositions positions(const Json& given) { return positions(given.at("config"), inputs_of(given)); }
 
-Integers integers(const std::string& given) { return positions(Json::parse(given)).positions.integers; }
-
 TEST(PositionIds, are_those_of_transformers) {
   const Json golden = Json::parse(test::read_text(ROTARY_SOURCE_DIR "/tools/tests/golden/position_ids.json"));
   ASSERT_GE(golden.size(), 47U);
@@ -88,23 +86,6 @@ TEST(PositionIds, after_a_film_are_the_publishers_where_that_is_asked) {
   const ModelPositions theirs = positions(config, inputs);
   EXPECT_EQ(theirs.positions.integers.at(7), 4);
   EXPECT_EQ(theirs.deltas, std::vector<double>{-3});
-}
-
-// generate() prepares them so; masked tokens differ.
-TEST(PositionIds, without_grids_count_plainly) {
-  const std::string rows = R"("ids":[[9,9,8,8],[9,9,9,8]],"mask":[[0,1,0,1],[0,0,0,1]]})";
-  EXPECT_EQ(integers(R"({"config":{"model_type":"neomme"},)" + rows), (Integers{0, 1, 2, 3, 0, 1, 2, 3,  //
-                                                                                0, 1, 2, 3, 0, 1, 2, 3}));
-  Json given = Json::parse(R"({"config":{"model_type":"glm4v"},)" + rows);
-  const Integers masked_0 = {0, 0, 0, 1, 0, 0, 0, 0};
-  ModelPositions result = positions(given);
-  EXPECT_EQ(Integers(result.positions.integers.begin(), result.positions.integers.begin() + 8), masked_0);
-  EXPECT_EQ(result.deltas, (std::vector<double>{0, 0}));
-  given["config"]["model_type"] = "qwen2_5_omni";  // its class has no vision_start_token_id: no need here
-  result = positions(given);
-  EXPECT_EQ(Integers(result.positions.integers.begin() + 8, result.positions.integers.begin() + 16),
-            (Integers{1, 0, 1, 1, 1, 1, 1, 0}));
-  EXPECT_EQ(result.deltas, (std::vector<double>{0, 1}));
 }
 
 TEST(PositionIds, of_what_does_not_fit_are_refused) {
@@ -142,39 +123,24 @@ TEST(ModelPositions, of_a_tower_are_those_of_its_own_code) {
   }
 }
 
-TEST(ModelPositions, of_a_part_are_those_of_its_class) {
-  const auto tokens = [](const char* config, const char* part) {
-    ModelInputs inputs;
-    inputs.part = part;
-    inputs.image_grids = {{1, 2, 4}};
-    return positions(Json::parse(config), inputs).positions.integers;
-  };
-  const Integers blocks = {0, 0, 1, 1, 0, 0, 1, 1, 0, 1, 0, 1, 2, 3, 2, 3};
-  const Integers rows = {0, 0, 0, 0, 1, 1, 1, 1, 0, 1, 2, 3, 0, 1, 2, 3};
-  EXPECT_EQ(tokens(R"({"model_type": "qwen2_vl"})", "vision_config"), blocks);
-  EXPECT_EQ(tokens(R"({"model_type": "qwen2_vl", "vision_config": {"model_type": "qwen2_vl"}})", "vision_config"),
-            blocks);
-  EXPECT_EQ(tokens(R"({"model_type": "qwen2_vl", "vision_config": {"spatial_merge_size": 1}})", "vision_config"), rows);
-  EXPECT_EQ(tokens(R"({"model_type": "llava", "vision_config": {"model_type": "pixtral"}})", "vision_config"), rows);
-  EXPECT_EQ(tokens(R"({"model_type": "qwen2_5_omni"})", "vision_config"), blocks);
-  EXPECT_EQ(tokens(R"({"model_type": "qwen2_5_omni"})", "thinker_config.vision_config"), blocks);
-  EXPECT_EQ(tokens(R"({"model_type": "colqwen2", "vlm_config": {"model_type": "qwen2_vl"}})", "vision_config"), blocks);
-  EXPECT_THROW(
-      tokens(R"({"model_type": "mistral3", "vision_config": {"model_type": "siglip_vision_model"}})", "vision_config"),
-      Error);
-}
-
-TEST(ModelPositions, of_words_are_counted_as_generate_does) {
-  ModelInputs inputs{.batch = 2, .tokens = 4, .mask = {0, 1, 0, 1, 1, 1, 1, 0}};
-  const auto integers_of = [&](const char* type) {
-    return positions({{"model_type", type}}, inputs).positions.integers;
-  };
-  EXPECT_EQ(integers_of("llama"), (Integers{0, 0, 0, 1, 0, 1, 2, 0}));
-  EXPECT_EQ(integers_of("mistral3"), (Integers{0, 0, 0, 1, 0, 1, 2, 0}));
-  EXPECT_EQ(integers_of("paligemma"), (Integers{1, 1, 1, 2, 1, 2, 3, 1}));
-  EXPECT_EQ(integers_of("modernbert"), (Integers{0, 1, 2, 3, 0, 1, 2, 3}));
-  inputs.mask.clear();
-  EXPECT_EQ(integers_of("paligemma"), (Integers{1, 2, 3, 4, 1, 2, 3, 4}));
+// tools/tests/golden/position_parts.json, in two rows of 4 tokens: parts have the positions of their class; words are
+// counted as generate() does, where a model that sees gets no grids too: masked tokens differ.
+TEST(ModelPositions, of_parts_and_words_are_counted) {
+  for (const Json& given : Json::parse(test::read_text(ROTARY_SOURCE_DIR "/tools/tests/golden/position_parts.json"))) {
+    SCOPED_TRACE(given.dump());
+    ModelInputs inputs{.part = given.value("part", "")};
+    inputs.image_grids = given.value("images", inputs.image_grids);
+    if (inputs.part.empty()) inputs.batch = 2, inputs.tokens = 4;
+    inputs.ids = given.value("ids", Integers());
+    inputs.mask = given.value("mask", Integers());
+    if (given.contains("code")) {
+      test::expect_error(given.at("code"), "", [&] { positions(given.at("config"), inputs); });
+      continue;
+    }
+    const ModelPositions found = positions(given.at("config"), inputs);
+    EXPECT_EQ(found.positions.integers, given.at("positions").get<Integers>());
+    if (given.contains("deltas")) EXPECT_EQ(found.deltas, given.at("deltas").get<std::vector<double>>());
+  }
 }
 
 }  // namespace
