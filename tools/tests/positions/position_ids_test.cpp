@@ -71,23 +71,6 @@ TEST(PositionIds, are_those_of_transformers) {
   }
 }
 
-// A film of 3 frames of 1 x 2 tokens from 1 on: transformers goes on at 1 + 2, publishers at 1 + 3.
-TEST(PositionIds, after_a_film_are_the_publishers_where_that_is_asked) {
-  const Json config = {{"model_type", "qwen2_vl"}};
-  ModelInputs inputs;
-  inputs.tokens = 8;
-  inputs.ids = {7, 151656, 151656, 151656, 151656, 151656, 151656, 8};
-  inputs.video_grids = {{3, 2, 4}};
-  const ModelPositions ours = positions(config, inputs);
-  EXPECT_EQ(ours.positions.integers.at(7), 3);
-  EXPECT_EQ(ours.deltas, std::vector<double>{-4});
-  EXPECT_EQ(ours.notes.size(), 1U);
-  inputs.publisher = true;
-  const ModelPositions theirs = positions(config, inputs);
-  EXPECT_EQ(theirs.positions.integers.at(7), 4);
-  EXPECT_EQ(theirs.deltas, std::vector<double>{-3});
-}
-
 TEST(PositionIds, of_what_does_not_fit_are_refused) {
   const Json golden = Json::parse(test::read_text(ROTARY_SOURCE_DIR "/tools/tests/golden/position_refusals.json"));
   ASSERT_EQ(golden.at("ids").size(), 23U);
@@ -123,16 +106,19 @@ TEST(ModelPositions, of_a_tower_are_those_of_its_own_code) {
   }
 }
 
-// tools/tests/golden/position_parts.json, in two rows of 4 tokens: parts have the positions of their class; words are
-// counted as generate() does, where a model that sees gets no grids too: masked tokens differ.
-TEST(ModelPositions, of_parts_and_words_are_counted) {
+// tools/tests/golden/position_parts.json: parts have the positions of their class. Words, in two rows of 4 tokens, are
+// counted as generate() does, where a model that sees gets no grids too: masked tokens differ. After a film of 3 frames
+// of 1 x 2 tokens from 1 on transformers goes on at 1 + 2, publishers at 1 + 3.
+TEST(ModelPositions, of_parts_words_and_films) {
   for (const Json& given : Json::parse(test::read_text(ROTARY_SOURCE_DIR "/tools/tests/golden/position_parts.json"))) {
     SCOPED_TRACE(given.dump());
     ModelInputs inputs{.part = given.value("part", "")};
     inputs.image_grids = given.value("images", inputs.image_grids);
-    if (inputs.part.empty()) inputs.batch = 2, inputs.tokens = 4;
+    inputs.video_grids = given.value("films", inputs.video_grids);
+    inputs.publisher = given.value("publisher", false);
     inputs.ids = given.value("ids", Integers());
     inputs.mask = given.value("mask", Integers());
+    if (inputs.part.empty()) inputs.batch = given.value("batch", 2), inputs.tokens = 8 / inputs.batch;
     if (given.contains("code")) {
       test::expect_error(given.at("code"), "", [&] { positions(given.at("config"), inputs); });
       continue;
@@ -140,6 +126,7 @@ TEST(ModelPositions, of_parts_and_words_are_counted) {
     const ModelPositions found = positions(given.at("config"), inputs);
     EXPECT_EQ(found.positions.integers, given.at("positions").get<Integers>());
     if (given.contains("deltas")) EXPECT_EQ(found.deltas, given.at("deltas").get<std::vector<double>>());
+    EXPECT_EQ(found.notes.size(), given.value("notes", 0U));
   }
 }
 

@@ -1,9 +1,11 @@
-// --positions SPEC: what is accepted, and what it means.
+// --positions SPEC: what is accepted, and what it means. The place of a CONFIG.
 #include "rotary/choice.h"
 
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cstdlib>
+#include <filesystem>
 #include <limits>
 #include <span>
 #include <string>
@@ -154,6 +156,24 @@ TEST(Length, is_the_largest_position_plus_one) {
   EXPECT_EQ(reals.length(), 0);
   reals.reals = {1e300};
   EXPECT_EQ(reals.length(), std::numeric_limits<std::int64_t>::max());
+}
+
+// ---- the place of a config ----
+
+TEST(ConfigPlace, is_a_file_a_folder_or_a_snapshot_of_the_cache) {
+  const test::ScratchFolder cache;
+  const std::filesystem::path repository = cache / "models--org--name", snapshot = repository / "snapshots" / "c0ffee";
+  std::filesystem::create_directories(snapshot);
+  std::filesystem::create_directories(repository / "refs");
+  test::write_text(repository / "refs" / "main", "c0ffee\n");
+  test::write_text(snapshot / "config.json", "{}");
+  ASSERT_EQ(setenv("HF_HUB_CACHE", cache.path().c_str(), 1), 0);
+  EXPECT_EQ(config_path("org/name"), snapshot);
+  EXPECT_EQ(config_text_at("org/name@c0ffee"), "{}");
+  EXPECT_EQ(config_path(snapshot.string()), snapshot);
+  EXPECT_EQ(config_text_at((snapshot / "config.json").string()), "{}");
+  test::expect_error("FILE", "hf download org/other config.json", [] { config_path("org/other"); });
+  unsetenv("HF_HUB_CACHE");
 }
 
 // ---- positions by the names of what makes them ----
