@@ -16,12 +16,14 @@ using files::label;
 
 namespace {
 
+constexpr const char* apply = "apply";
+
 // The numbers of the rows that positions select. Throws POSITION for fractions.
-std::vector<std::int64_t> row_numbers(const std::string& operation, const PositionSet& rows) {
+std::vector<std::int64_t> row_numbers(const PositionSet& rows) {
   std::vector<std::int64_t> numbers = rows.integers;
   for (const double row : rows.reals) {
     if (std::floor(row) != row || std::abs(row) >= 0x1p62) {
-      fail(Code::POSITION, operation, "a position that selects a row must be a whole number but got ",
+      fail(Code::POSITION, apply, "a position that selects a row must be a whole number but got ",
            significant(row, 17));
     }
     numbers.push_back(static_cast<std::int64_t>(row));
@@ -50,10 +52,10 @@ Table table_of_rows(const Rotation& how, const PositionSet& rows) {
   const std::span<const float> all_cos = how.cos->as<float>(), all_sin = how.sin->as<float>();
   const std::int64_t available = how.cos->shape[0];
   std::vector<float> cos, sin;
-  for (const std::int64_t row : row_numbers(how.operation, rows)) {
+  for (const std::int64_t row : row_numbers(rows)) {
     if (row < 0 || row >= available) {
-      fail(Code::POSITION, how.operation, "a position must select one of the ", available,
-           " rows of cos and sin but got ", row);
+      fail(Code::POSITION, apply, "a position must select one of the ", available, " rows of cos and sin but got ",
+           row);
     }
     const std::ptrdiff_t begin = row * pairs;
     cos.insert(cos.end(), all_cos.begin() + begin, all_cos.begin() + begin + pairs);
@@ -65,8 +67,8 @@ Table table_of_rows(const Rotation& how, const PositionSet& rows) {
 PositionSet positions_for(const Rotation& how, std::int64_t tokens, const std::string& named) {
   const PositionSet& positions = *how.subject.positions;
   if (!positions.open_from && positions.tokens != tokens) {
-    fail(Code::SHAPE, how.operation, "--positions must name one position per token but got ", positions.tokens,
-         " for the ", tokens, " tokens of ", named);
+    fail(Code::SHAPE, apply, "--positions must name one position per token but got ", positions.tokens, " for the ",
+         tokens, " tokens of ", named);
   }
   return positions.closed(tokens);
 }
@@ -108,7 +110,7 @@ int first_of(const Tensor& tensor, const Layout& layout, const Rotation& how) {
   if (layout.head_dim != used.rope.head_dim && !bare) {
     std::string rule = "head_dim must be " + std::to_string(used.rope.head_dim);
     if (used.first > 0) rule += ", or " + std::to_string(used.rope.rotary_dim) + " for the bare rotary block,";
-    fail(Code::SHAPE, how.operation, rule, " but ", label(tensor), " is ", shape_text(tensor.shape));
+    fail(Code::SHAPE, apply, rule, " but ", label(tensor), " is ", shape_text(tensor.shape));
   }
   return bare ? 0 : used.first;
 }
@@ -121,7 +123,7 @@ void rotate_doubles(Tensor& tensor, const Layout& block, int first, const Rotati
   const reference::DoubleTable doubles = exact ? reference::double_table(how.frequencies, positions.view())
                                                : reference::double_table(table_for(how, positions, table));
   if (doubles.batch != 1 && doubles.batch != block.batch) {
-    fail(Code::SHAPE, how.operation, "positions must have 1 batch row, or the ", block.batch, " of ", label(tensor),
+    fail(Code::SHAPE, apply, "positions must have 1 batch row, or the ", block.batch, " of ", label(tensor),
          ", but got ", doubles.batch);
   }
   reference::rotate(elements, block, doubles, how.direction);
@@ -129,9 +131,8 @@ void rotate_doubles(Tensor& tensor, const Layout& block, int first, const Rotati
 
 }  // namespace
 
-int check_rows(const std::string& operation, const Tensor& cos, const Tensor& sin, const ModelRope& used,
-               std::optional<int> rotary_dim) {
-  const auto refuse = [&](const std::string& sentence) { fail(Code::SHAPE, operation, sentence); };
+int check_rows(const Tensor& cos, const Tensor& sin, const ModelRope& used, std::optional<int> rotary_dim) {
+  const auto refuse = [](const std::string& sentence) { fail(Code::SHAPE, apply, sentence); };
   const int head_dim = used.rope.head_dim;
   const std::string shape = shape_text(cos.shape);
   if (cos.shape != sin.shape) {
@@ -150,10 +151,10 @@ int check_rows(const std::string& operation, const Tensor& cos, const Tensor& si
   return static_cast<int>(block);
 }
 
-void check_types(const std::string& operation, const std::vector<Tensor*>& tensors) {
+void check_types(const std::vector<Tensor*>& tensors) {
   for (const Tensor* tensor : tensors) {
     if (dtype_of(tensor->type) || tensor->type == ElementType::f64) continue;
-    fail(Code::DTYPE, operation, label(*tensor), " must be F32, F16, BF16 or F64 but got ", name(tensor->type));
+    fail(Code::DTYPE, apply, label(*tensor), " must be F32, F16, BF16 or F64 but got ", name(tensor->type));
   }
 }
 
