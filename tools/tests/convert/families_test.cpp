@@ -145,36 +145,6 @@ TEST_F(Families, that_cannot_be_converted_are_refused) {
   }
 }
 
-TEST_F(Families, tensors_without_elements_stay) {
-  EXPECT_EQ(expect_converts({"empty",
-                             typed("llama", llama),
-                             4,
-                             {{at0 + "q_proj.weight", {32, 12}, every(4, 8)},
-                              {at0 + "q_proj.lora_B.weight", {32, 0}},
-                              {at0 + "k_proj.weight", {16, 0}}}})
-                .verified->front()
-                .tensors,
-            1);
-}
-
-// Values that are keys give the columns of the output's projection their order.
-TEST_F(Families, keys_that_serve_as_values) {
-  const std::string config = typed("gemma4_text", R"("layer_types": ["full_attention"], "hidden_size": 12,
- "num_attention_heads": 4, "num_key_value_heads": 2, "num_global_key_value_heads": 2, "global_head_dim": 8,
- "head_dim": 8, "num_hidden_layers": 1, "attention_k_eq_v": true)");
-  const fs::path source = make(
-      "gemma4", config,
-      tensors_of(
-          {{at0 + "q_proj.weight", {32, 12}}, {at0 + "k_proj.weight", {16, 12}}, {at0 + "o_proj.weight", {12, 32}}}));
-  there_and_back("gemma4");
-  const std::vector<float> before = test::values_of(tensors_in(source).at(at0 + "o_proj.weight"));
-  const std::vector<float> after = test::values_of(tensors_in(path("gemma4-2")).at(at0 + "o_proj.weight"));
-  for (std::size_t row = 0; row < 12; ++row) {
-    for (std::size_t c = 0; c < 32; ++c)
-      EXPECT_EQ(after[row * 32 + c], before[row * 32 + c / 8 * 8 + c % 8 / 2 + c % 2 * 4]);
-  }
-}
-
 // ---- latent attention, and keys of the config ----------------------------------------------------
 
 const std::string mla_keys = R"("hidden_size": 32, "num_attention_heads": 4, "num_key_value_heads": 4,
@@ -212,7 +182,10 @@ TEST_F(Families, keys_of_the_config) {
     std::string name, before, after;
     std::vector<FamilyTensor> tensors;
     Pairing native = Pairing::interleaved;
+    int pairs = 2;
   };
+  const std::string nomic = typed("nomic_bert", all_keys);
+  const std::vector<FamilyTensor> joined = {{"encoder.layers.0.attn.Wqkv.weight", {96, 12}, every(8, 8)}};
   const std::string v3 = mla("deepseek_v3");
   for (const Case& row : std::vector<Case>{
            {"absent", v3 + "\n}\n", v3 + R"(, "rope_interleave": false})", with(latent(at0), latent(at1))},
@@ -224,22 +197,15 @@ TEST_F(Families, keys_of_the_config) {
             glm + R"(, "rope_interleave": true, "indexer_rope_interleave": false})",
             with(latent(at0), indexer(at0, true))},
            {"an indexer of another pairing stays", glm + R"(, "indexer_rope_interleave": false})",
-            glm + R"(, "indexer_rope_interleave": false})", with(latent(at0), indexer(at0, false))}}) {
-    expect_converts({row.name, row.before, 2, row.tensors, row.native});
+            glm + R"(, "indexer_rope_interleave": false})", with(latent(at0), indexer(at0, false))},
+           {"a key of remote code", typed("nomic_bert", all_keys + R"(, "rotary_emb_interleaved": false)"),
+            typed("nomic_bert", all_keys + R"(, "rotary_emb_interleaved": true)"), joined, Pairing::half, 4},
+           {"no key of remote code", nomic, nomic, joined, Pairing::half, 4}}) {
+    expect_converts({row.name, row.before, row.pairs, row.tensors, row.native});
     const std::string after = read_text(path(row.name + "-2") / "config.json");
     EXPECT_EQ(after, row.after == row.before ? row.before : indented(row.after)) << row.name;
     if (row.after == row.before) continue;
     EXPECT_NE(read_config(path(row.name + "-2")).ropes.front().rope.pairing, row.native) << row.name;
-  }
-  for (const std::string& more : {std::string(R"(, "rotary_emb_interleaved": false)"), std::string()}) {  // remote code
-    const std::string name = "nomic" + std::to_string(more.size());
-    expect_converts({name,
-                     typed("nomic_bert", all_keys + more),
-                     4,
-                     {{"encoder.layers.0.attn.Wqkv.weight", {96, 12}, every(8, 8)}}});
-    EXPECT_EQ(
-        read_text(path(name + "-2") / "config.json").find("\"rotary_emb_interleaved\": true") != std::string::npos,
-        !more.empty());
   }
 }
 
