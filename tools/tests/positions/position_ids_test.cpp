@@ -82,27 +82,25 @@ TEST(PositionIds, of_what_does_not_fit_are_refused) {
 
 // ---- towers, parts and words ----
 
-// theirs are float32.
-void expect_places(const PositionSet& got, const std::vector<std::vector<double>>& axes, const std::string& config) {
-  ASSERT_EQ(got.axes, static_cast<int>(axes.size())) << config;
-  ASSERT_EQ(got.tokens, static_cast<std::int64_t>(axes[0].size())) << config;
-  for (std::size_t axis = 0; axis < axes.size(); ++axis) {
-    for (std::size_t i = 0; i < axes[axis].size(); ++i) {
-      const double tolerance = got.reals.empty() ? 0 : 1e-7 * std::max(1.0, 5 * std::abs(axes[axis][i]));
-      ASSERT_NEAR(got.value(axis, 0, i), axes[axis][i], tolerance) << config << " axis " << axis << " token " << i;
-    }
-  }
-}
-
-// tools/tests/golden/towers.json, a tower for each order: what its own code made, by files/models/sweep/towers.py.
+// tools/tests/golden/towers.json, a tower for each order: what its own code made, by files/models/sweep/towers.py. Its
+// fractions are float32.
 TEST(ModelPositions, of_a_tower_are_those_of_its_own_code) {
   const Json cases = Json::parse(test::read_text(ROTARY_SOURCE_DIR "/tools/tests/golden/towers.json"));
   EXPECT_GE(cases.size(), 11U);
-  for (const Json& wanted : cases) {
+  for (const Json& given : cases) {
+    SCOPED_TRACE(given.at("config").dump());
     ModelInputs inputs;
-    inputs.image_grids = wanted.at("images");
-    inputs.video_grids = wanted.at("films");
-    expect_places(positions(wanted.at("config"), inputs).positions, wanted.at("positions"), wanted.at("config").dump());
+    inputs.image_grids = given.at("images");
+    inputs.video_grids = given.at("films");
+    const PositionSet got = positions(given.at("config"), inputs).positions;
+    const std::vector<double> wanted = flat<double>(given.at("positions"));
+    const auto tokens = static_cast<std::size_t>(got.tokens);
+    ASSERT_EQ(got.axes, static_cast<int>(given.at("positions").size()));
+    ASSERT_EQ(static_cast<std::size_t>(got.axes) * tokens, wanted.size());
+    for (std::size_t i = 0; i < wanted.size(); ++i) {
+      const double tolerance = got.reals.empty() ? 0 : 1e-7 * std::max(1.0, 5 * std::abs(wanted[i]));
+      ASSERT_NEAR(got.value(i / tokens, 0, i % tokens), wanted[i], tolerance) << i;
+    }
   }
 }
 
