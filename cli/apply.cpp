@@ -100,7 +100,7 @@ Model model_of_rows(const TableRequest& request, const Tensor& cos, const Tensor
   used.first = request.source.first.value_or(0);
   used.rope.head_dim = head_dim;
   used.rope.pairing = *request.source.pairing;
-  used.rope.rotary_dim = tools::check_rows("apply", cos, sin, used, request.source.rotary_dim);
+  used.rope.rotary_dim = tools::check_rows(cos, sin, used, request.source.rotary_dim);
   return model;
 }
 
@@ -129,7 +129,7 @@ void prepare(Applied& applied, const ApplyOptions& options, const Model& model) 
   const ModelRope& used = *how.subject.used;
   const std::vector<const Tensor*> seen(applied.tensors.begin(), applied.tensors.end());
   const tools::Subject unknown{.layout = source.layout};  // a rope without CONFIG has no number of heads
-  applied.readings = tools::read_heads("apply", seen, source.config.empty() ? unknown : how.subject);
+  applied.readings = tools::read_heads(seen, source.config.empty() ? unknown : how.subject);
   std::int64_t tokens = 0;
   for (const tools::Reading& reading : applied.readings.tensors) tokens = std::max(tokens, reading.layout.tokens);
   const PositionSet& positions = how.subject.positions.emplace(positions_of("apply", source, model, used));
@@ -152,7 +152,7 @@ std::vector<Applied> parts_of(const ApplyOptions& options, const std::vector<Ten
   const TableRequest& request = options.tables;
   int head_dim = 0;  // a rope's without CONFIG
   for (const Tensor* tensor : tensors) head_dim = std::max(head_dim, tools::last_dimension(*tensor));
-  tools::Rotation how{"apply"};
+  tools::Rotation how;
   if (!request.cos.empty()) {
     how.cos = load_rows("apply", request.cos, "cos");
     how.sin = load_rows("apply", request.sin, "sin");
@@ -160,7 +160,7 @@ std::vector<Applied> parts_of(const ApplyOptions& options, const std::vector<Ten
   } else {
     model = read_model(request.source, head_dim);
   }
-  tools::check_types("apply", tensors);
+  tools::check_types(tensors);
   std::vector<Applied> parts;
   for (tools::Subject& subject : tools::subjects_of(model, request.source, tensors)) {
     Applied& part = parts.emplace_back();
@@ -173,13 +173,10 @@ std::vector<Applied> parts_of(const ApplyOptions& options, const std::vector<Ten
 
 void rotate_all(Applied& applied) {
   std::optional<Table> table;
+  ProgressLine progress("rotate", std::ssize(applied.tensors));
   for (std::size_t i = 0; i < applied.tensors.size(); ++i) {
-    std::optional<ProgressLine> progress;
-    applied.rotation.progress = [&progress](std::int64_t done, std::int64_t total) {
-      if (!progress) progress.emplace("rotate", total);
-      progress->done(done);
-    };
     tools::rotate_tensor(*applied.tensors[i], applied.readings.tensors[i].layout, applied.rotation, table);
+    progress.done(static_cast<std::int64_t>(i) + 1);
   }
 }
 

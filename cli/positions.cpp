@@ -38,9 +38,10 @@ struct PositionsOptions {
 void read_tokens(const std::string& file, const std::string& what, std::vector<std::int64_t>& values,
                  ModelInputs& inputs, std::vector<std::int64_t>& shape) {
   if (file.empty()) return;
-  auto found = tools::read_integers(file, what);
-  const std::vector<std::int64_t>& own = found.shape;
-  if (own.empty() || own.size() > 2 || found.values.empty())
+  const Tensor tensor = read_npy(files::path_of(file));
+  const std::vector<std::int64_t>& own = tensor.shape;
+  values = tools::integers_of(tensor, file, what);
+  if (own.empty() || own.size() > 2 || values.empty())
     fail(Code::SHAPE, "positions", file, ": ", what, " must be [batch, tokens] but is ", shape_text(own));
   if (!shape.empty() && shape != own) {
     fail(Code::SHAPE, "positions", file, ": ", what, " must have the shape of the tokens, ", shape_text(shape),
@@ -48,26 +49,30 @@ void read_tokens(const std::string& file, const std::string& what, std::vector<s
   }
   shape = own;
   inputs.tokens = own.back();
-  inputs.batch = static_cast<std::int64_t>(found.values.size()) / own.back();
-  values = std::move(found.values);
+  inputs.batch = std::ssize(values) / own.back();
 }
 
 std::vector<std::array<std::int64_t, 3>> read_grids(const std::string& file, const std::string& what) {
   std::vector<std::array<std::int64_t, 3>> grids;
   if (file.empty()) return grids;
-  const auto [values, shape] = tools::read_integers(file, what);
-  if (shape.size() != 2 || shape[1] != 3) {
+  const Tensor tensor = read_npy(files::path_of(file));
+  const std::vector<std::int64_t> values = tools::integers_of(tensor, file, what);
+  if (tensor.shape.size() != 2 || tensor.shape[1] != 3) {
     fail(Code::SHAPE, "positions", file, ": ", what, " must be [images, 3], time, height and width, but is ",
-         shape_text(shape));
+         shape_text(tensor.shape));
   }
   for (std::size_t i = 0; i < values.size(); i += 3) grids.push_back({values[i], values[i + 1], values[i + 2]});
   return grids;
 }
 
-template <class T>
-std::vector<T> values_of(tools::NumberFile<T> file, const std::string& what) {
-  if (file.shape.size() != 1) fail(Code::SHAPE, "positions", what, " must be a list but is ", shape_text(file.shape));
-  return std::move(file.values);
+// The numbers of a list. numbers_of: tools::integers_of or reals_of.
+template <class Numbers>
+auto read_list(const std::string& file, const std::string& what, const Numbers& numbers_of) {
+  const Tensor tensor = read_npy(files::path_of(file));
+  auto numbers = numbers_of(tensor, file, what);
+  if (tensor.shape.size() != 1)
+    fail(Code::SHAPE, "positions", what, " must be a list but is ", shape_text(tensor.shape));
+  return numbers;
 }
 
 PositionsRequest request_of(const PositionsOptions& options, std::vector<std::int64_t>& shape) {
@@ -75,10 +80,10 @@ PositionsRequest request_of(const PositionsOptions& options, std::vector<std::in
   request.ranks = options.ranks.value_or(1);
   request.rank = options.rank.value_or(0);
   if (!options.cu_seqlens.empty()) {
-    auto [values, bounds] = tools::read_integers(options.cu_seqlens, "cu_seqlens");
-    if (bounds.size() != 1)
-      fail(Code::SHAPE, "positions", "cu_seqlens must be [sequences + 1] but is ", shape_text(bounds));
-    request.cu_seqlens = std::move(values);
+    const Tensor bounds = read_npy(files::path_of(options.cu_seqlens));
+    request.cu_seqlens = tools::integers_of(bounds, options.cu_seqlens, "cu_seqlens");
+    if (bounds.shape.size() != 1)
+      fail(Code::SHAPE, "positions", "cu_seqlens must be [sequences + 1] but is ", shape_text(bounds.shape));
   }
   ModelInputs& inputs = request.inputs;
   inputs.part = options.part;
@@ -88,9 +93,8 @@ PositionsRequest request_of(const PositionsOptions& options, std::vector<std::in
   inputs.image_grids = read_grids(options.image_grid, "image grids");
   inputs.video_grids = read_grids(options.video_grid, "video grids");
   if (!options.seconds.empty())
-    inputs.seconds_per_grid = values_of(tools::read_reals(options.seconds, "seconds per grid"), "seconds per grid");
-  if (!options.audio.empty())
-    inputs.audio_lengths = values_of(tools::read_integers(options.audio, "audio lengths"), "audio lengths");
+    inputs.seconds_per_grid = read_list(options.seconds, "seconds per grid", tools::reals_of);
+  if (!options.audio.empty()) inputs.audio_lengths = read_list(options.audio, "audio lengths", tools::integers_of);
   inputs.publisher = options.films_as_published;
   return request;
 }
@@ -111,7 +115,7 @@ Tensor deltas_of(const ModelPositions& made) {
     fail(Code::POSITION, "positions",
          "--delta needs a model whose decoding adds an offset to positions, but this one adds none");
   const std::vector<std::int64_t> shape = {static_cast<std::int64_t>(made.deltas.size())};
-  if (made.real_deltas) return unnamed(made.deltas, shape);
+  if (!made.positions.reals.empty()) return unnamed(made.deltas, shape);
   return unnamed(std::vector<std::int64_t>(made.deltas.begin(), made.deltas.end()), shape);
 }
 
@@ -159,8 +163,8 @@ void report(const std::vector<std::pair<std::filesystem::path, Tensor>>& files, 
 }
 
 void compare(const PositionsRequest& request, const std::string& file) {
-  const auto found = tools::read_reals(file, "ids");
-  const IdsCheck check = check_ids(request, found.values, found.shape);
+  const Tensor found = read_npy(files::path_of(file));
+  const IdsCheck check = check_ids(request, tools::reals_of(found, file, "ids"), found.shape);
   if (asks_json()) {
     print_json(to_json(check));
   } else if (check.equal()) {

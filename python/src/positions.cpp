@@ -157,7 +157,8 @@ Ref make_model_positions(PyObject* config, PyObject* dict) {
   ModelPositions found = model_positions(string_of(config, "config"), inputs);
   if (shape.size() == 1 && found.positions.axes == 1) found.positions.batched = false;
   const Integers whole(found.deltas.begin(), found.deltas.end());
-  Ref deltas = found.deltas.empty() ? none() : found.real_deltas ? array_of(found.deltas) : array_of(whole);
+  const bool integers = found.positions.reals.empty();
+  Ref deltas = found.deltas.empty() ? none() : integers ? array_of(whole) : array_of(found.deltas);
   return checked(Py_BuildValue("(NNN)", array_of(found.positions).release(), deltas.release(),
                                new_json(Json(found.notes)).release()));
 }

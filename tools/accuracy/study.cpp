@@ -265,8 +265,6 @@ Json object_of(const Largest& at) {
 
 }  // namespace
 
-std::span<const WayInfo> all_ways() noexcept { return ways; }
-
 Study study(const Request& request, const std::function<void(std::int64_t, std::int64_t)>& progress) {
   if (!(request.tolerance >= 1e-6 && request.tolerance <= 1))
     fail(Code::VALUE, "accuracy", "tolerance must be from 1e-6 to 1 but got ", request.tolerance);

@@ -5,51 +5,11 @@
 #include <cstring>
 #include <numeric>
 
+#include "text/io.h"
 #include "values/fail.h"
 
 namespace rotary::conversion {
 namespace {
-
-using files::piece_bytes;
-
-using Permute = std::function<void(const std::byte* in, std::byte* out)>;
-
-// Passes the permuted bytes [begin, begin + size) of the tensor to the sink.
-void stream_piece(std::uint64_t begin, std::size_t size, const Reader& read, const Sink& sink, const Permute& permute) {
-  Bytes in(size), out(size);
-  read(begin, in);
-  permute(in.data(), out.data());
-  sink(out);
-}
-
-// Streams pieces of rows that are permuted among themselves.
-void stream_rows(const TensorInfo& tensor, const Sources& sources, const Reader& read, const Sink& sink) {
-  const std::size_t row = static_cast<std::size_t>(tensor.bytes) / sources.size();
-  const std::size_t least = std::max<std::size_t>(1, piece_bytes / std::max<std::size_t>(1, row));
-  std::size_t begin = 0, furthest = 0;  // the end of the rows from which this piece comes
-  for (std::size_t end = 1; end <= sources.size(); ++end) {
-    furthest = std::max<std::size_t>(furthest, sources[end - 1] + std::size_t{1});
-    if (furthest > end || (end - begin < least && end < sources.size())) continue;
-    stream_piece(begin * row, (end - begin) * row, read, sink, [&](const std::byte* in, std::byte* out) {
-      for (std::size_t i = begin; i < end; ++i)
-        std::memcpy(out + (i - begin) * row, in + (sources[i] - begin) * row, row);
-    });
-    begin = end;
-  }
-}
-
-// Streams pieces of whole lines of line_bytes each, which are permuted one by one.
-void stream_lines(const TensorInfo& tensor, std::size_t line_bytes, const Reader& read, const Sink& sink,
-                  const Permute& permute) {
-  const std::size_t lines = static_cast<std::size_t>(tensor.bytes) / line_bytes;
-  const std::size_t together = std::max<std::size_t>(1, piece_bytes / line_bytes);
-  for (std::size_t line = 0; line < lines; line += together) {
-    const std::size_t count = std::min(together, lines - line);
-    stream_piece(line * line_bytes, count * line_bytes, read, sink, [&](const std::byte* in, std::byte* out) {
-      for (std::size_t i = 0; i < count; ++i) permute(in + i * line_bytes, out + i * line_bytes);
-    });
-  }
-}
 
 // A word of the tensor; words are little-endian on every machine.
 std::uint32_t word_at(const std::byte* words, std::size_t index) {
@@ -142,33 +102,30 @@ bool has_size(const TensorInfo& tensor, const Change& change) {
   return words <= size && 32 * words == size * change.bits;
 }
 
-void stream_changed(const TensorInfo& tensor, const Change& change, const Reader& read, const Sink& sink) {
-  const Sources& sources = *change.sources;
-  if (change.axis == Axis::rows) return stream_rows(tensor, sources, read, sink);
-  const auto columns = static_cast<std::size_t>(tensor.shape.back());
-  const std::size_t element = bits_of(tensor.type) / 8;
-  const std::size_t line =
-      change.axis == Axis::packed_rows ? static_cast<std::size_t>(tensor.bytes) : columns * element;
-  stream_lines(tensor, line, read, sink, [&](const std::byte* in, std::byte* out) {
-    if (change.axis == Axis::columns) {
-      for (std::size_t i = 0; i < columns; ++i) std::memcpy(out + i * element, in + sources[i] * element, element);
-    } else if (change.axis == Axis::packed_rows) {
-      for (std::size_t c = 0; c < columns; ++c) permute_packed(change, columns, in + 4 * c, out + 4 * c);
-    } else {
-      permute_packed(change, 1, in, out);
-    }
-  });
-}
-
 Bytes changed(const TensorInfo& tensor, const Change& change, const Bytes& bytes) {
-  Bytes result;
-  result.reserve(bytes.size());
-  const Reader read = [&bytes](std::uint64_t offset, std::span<std::byte> out) {
-    std::copy_n(bytes.begin() + static_cast<std::ptrdiff_t>(offset), out.size(), out.begin());
-  };
-  stream_changed(tensor, change, read, [&result](std::span<const std::byte> piece) {
-    result.insert(result.end(), piece.begin(), piece.end());
-  });
+  Bytes result(bytes.size());
+  const Sources& sources = *change.sources;
+  const std::byte* in = bytes.data();
+  std::byte* out = result.data();
+  if (change.axis == Axis::rows) {
+    const std::size_t row = bytes.size() / sources.size();
+    for (std::size_t i = 0; i < sources.size(); ++i) std::memcpy(out + i * row, in + sources[i] * row, row);
+    return result;
+  }
+  const auto columns = static_cast<std::size_t>(tensor.shape.back());
+  if (change.axis == Axis::packed_rows) {
+    for (std::size_t c = 0; c < columns; ++c) permute_packed(change, columns, in + 4 * c, out + 4 * c);
+    return result;
+  }
+  const std::size_t element = bits_of(tensor.type) / 8, line = columns * element;
+  for (std::size_t begin = 0; begin < bytes.size(); begin += line) {
+    if (change.axis != Axis::columns) {
+      permute_packed(change, 1, in + begin, out + begin);
+      continue;
+    }
+    for (std::size_t i = 0; i < columns; ++i)
+      std::memcpy(out + begin + i * element, in + begin + sources[i] * element, element);
+  }
   return result;
 }
 

@@ -1,16 +1,13 @@
-// The permutation of a tensor, and the stream of its changed bytes.
+// The permutation of a tensor's elements.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
-#include <functional>
 #include <memory>
-#include <span>
 #include <vector>
 
 #include "rotary/rotary.h"
 #include "rotary/tensors.h"
-#include "text/io.h"
 
 namespace rotary::conversion {
 
@@ -56,16 +53,7 @@ void check_whole_bytes(const TensorInfo&, std::uint64_t bits);
 // their I32 words exactly.
 bool has_size(const TensorInfo&, const Change&);
 
-// Reads bytes [offset, offset + out.size()) of a tensor.
-using Reader = std::function<void(std::uint64_t offset, std::span<std::byte> out)>;
-using files::Sink;
-
-// The tensor's bytes after the change, in order. The tensor must obey both rules. At most two megabytes, or two copies
-// of the rows that a rotated block spans, or of a row of packed numbers, are in memory; for packed_rows, two copies of
-// the tensor.
-void stream_changed(const TensorInfo&, const Change&, const Reader&, const Sink&);
-
-// The tensor's bytes after the change, for a tensor in memory.
+// The tensor's bytes after the change. The tensor must obey both rules.
 using Bytes = std::vector<std::byte>;
 Bytes changed(const TensorInfo&, const Change&, const Bytes&);
 

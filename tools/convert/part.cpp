@@ -13,13 +13,6 @@ bool flag(const Json& keys, const std::string& key, bool default_value) {
   return found != keys.end() && found->is_boolean() ? found->get<bool>() : default_value;
 }
 
-// A key with a dot or a control character in its name is no path.
-const Json& sub_config(const Json& config, const std::string& dotted) {
-  if (const Json* found = files::object_at(config, dotted)) return *found;
-  fail(Code::ROPE, operation, "a config must hold an object at the place of its rope but ", in_quotes(dotted),
-       " is no object");
-}
-
 // The one text model with ropes.
 std::string path_of_text(const Model& model, TextPart& part) {
   std::vector<std::string> paths;
@@ -86,7 +79,12 @@ TextPart text_part(const Json& config, const Model& model) {
   TextPart part;
   part.path = path_of_text(model, part);
   place_ropes(model, part);
-  const Json& keys = part.keys = sub_config(config, part.path);
+  const Json* own = files::object_at(config, part.path);  // a key with a dot in its name is no path
+  if (own == nullptr) {
+    fail(Code::ROPE, operation, "a config must hold an object at the place of its rope but ", in_quotes(part.path),
+         " is no object");
+  }
+  const Json& keys = part.keys = *own;
   const ModelRope& first = model.ropes[part.ropes.front()];
   const ModelPart& read = part_of(model, part.path);
   part.model_type = read.model_type.empty() ? model.model_type : read.model_type;

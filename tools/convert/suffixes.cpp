@@ -47,14 +47,6 @@ constexpr UnreadFormat unread_formats[] = {
     {"quanto", "weight._data weight._scale"},
     {"MLX", "biases"},
     {"ModelOpt", "weight_scale_2 pre_quant_scale"},
-    {"AdaLoRA", "lora_E ranknum"},
-    {"IA3", "ia3_l"},
-    {"LoHa", "hada_w1_a hada_w1_b hada_w2_a hada_w2_b"},
-    {"LoKr", "lokr_w1 lokr_w1_a lokr_w1_b lokr_w2 lokr_w2_a lokr_w2_b"},
-    {"OFT", "oft_R.weight oft_r"},
-    {"BOFT", "boft_R boft_P boft_s"},
-    {"HRA", "hra_u"},
-    {"VeRA", "vera_lambda_b vera_lambda_d"},
 };
 
 // The unsupported format of one of the projection's tensors; empty if there is none.
@@ -211,9 +203,8 @@ class ProjectionTensor {
 std::optional<Change> change_of(const TensorInfo& tensor, std::string_view suffix, const Projection& projection) {
   const ProjectionTensor of_projection(tensor, projection);
   if (const std::string format = unread_format(projection); !format.empty()) {
-    of_projection.refuse(Code::DTYPE,
-                         "must be of a format that convert reads but is part of " + format +
-                             "'s, which it does not: convert the unquantised weights, or merge the adapter first");
+    of_projection.refuse(Code::DTYPE, "must be of a format that convert reads but is part of " + format +
+                                          "'s, which it does not: convert the unquantised weights");
   }
   const std::string text = plain(suffix);
   const auto* row = std::find_if(std::begin(all_suffixes), std::end(all_suffixes),

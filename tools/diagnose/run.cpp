@@ -166,13 +166,13 @@ RunStep read_step(const std::filesystem::path& path) {
     if (name != "positions" && list == lists.end()) continue;
     const Tensor tensor = file.read(info.name);
     if (list != lists.end()) {
-      *list->second = tools::integers_of(tensor, step.name, name).values;
+      *list->second = tools::integers_of(tensor, step.name, name);
       expect_shape(step, name, tensor.shape, 0);
       continue;
     }
-    const auto [values, shape] = tools::reals_of(tensor, step.name, name);
-    expect_shape(step, name, shape, 1);
-    const std::int64_t tokens = shape.empty() ? 1 : shape.back();
+    const std::vector<double> values = tools::reals_of(tensor, step.name, name);
+    expect_shape(step, name, tensor.shape, 1);
+    const std::int64_t tokens = tensor.shape.empty() ? 1 : tensor.shape.back();
     for (std::int64_t first = 0; tokens > 0 && first < std::ssize(values); first += tokens)
       step.positions.emplace_back(values.begin() + first, values.begin() + first + tokens);
   }

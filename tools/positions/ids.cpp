@@ -205,7 +205,6 @@ ModelPositions Walk::made(const std::function<void(Row&)>& lay) {
                (short_film ? ", and the last of them lacks " + std::to_string(frames_left_) + " frames" : ""));
   }
   made.positions = {.axes = manner_.axes, .batch = static_cast<int>(batch), .batched = true, .tokens = tokens};
-  made.real_deltas = manner_.float32;
   if (manner_.float32)
     made.positions.reals = std::move(values);
   else

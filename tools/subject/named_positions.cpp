@@ -4,6 +4,7 @@
 #include <charconv>
 
 #include "number_files.h"
+#include "text/paths.h"
 #include "values/fail.h"
 #include "values/names.h"
 #include "values/number_text.h"
@@ -84,7 +85,9 @@ PositionSet image(std::string_view spec, std::string_view text, int axes) {
 
 PositionSet mask(std::string_view file) {
   if (file.empty()) refuse("it must be written as mask:FILE.npy", "mask:");
-  const auto [values, shape] = tools::read_integers(file, "a mask");
+  const Tensor tensor = read_npy(files::path_of(file));
+  const Integers values = tools::integers_of(tensor, std::string(file), "a mask");
+  const Integers& shape = tensor.shape;
   if (shape.empty() || shape.size() > 2 || values.empty()) {
     fail(Code::SHAPE, "positions", file, ": a mask must be [tokens] or [batch, tokens] but is ",
          detail::shape_text(shape));

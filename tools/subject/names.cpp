@@ -115,16 +115,6 @@ FoundRole role_at(const std::vector<std::string_view>& words, std::size_t at, bo
   return {role_of_module(words[at]), 1};
 }
 
-std::vector<std::string_view> split(std::string_view name) {
-  std::vector<std::string_view> words;
-  for (std::size_t begin = 0; begin <= name.size();) {
-    const std::size_t end = std::min(name.find('.', begin), name.size());
-    words.push_back(name.substr(begin, end - begin));
-    begin = end + 1;
-  }
-  return words;
-}
-
 std::optional<int> number(std::string_view word) {
   int value = 0;
   const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), value);
@@ -222,7 +212,7 @@ bool is_cross_attention(std::string_view module) {
 bool is_draft(std::string_view stack) { return any_of(stack, {"mtp", "eagle"}); }
 
 std::optional<TensorName> parse_name(std::string_view name) {
-  const std::vector<std::string_view> words = split(name);
+  const std::vector<std::string_view> words = files::words(name, '.');
   const std::size_t at = layer_at(name, words);
   if (at >= words.size()) return std::nullopt;
   const auto joined = [&](std::size_t begin, std::size_t end) {  // joined as in the name

@@ -34,33 +34,25 @@ std::optional<std::vector<T>> numbers_in(const Tensor& tensor) {
   return std::nullopt;
 }
 
-template <class T>
-NumberFile<T> read(const Tensor& tensor, const std::string& file, const std::string& what, const char* types) {
-  const auto numbers = numbers_in<T>(tensor);
-  if (!numbers) fail(Code::DTYPE, "positions", file, ": ", what, " must be ", types, " but is ", name(tensor.type));
-  return {*numbers, tensor.shape};
+[[noreturn]] void refuse_type(const Tensor& tensor, const std::string& file, const std::string& what,
+                              const char* types) {
+  fail(Code::DTYPE, "positions", file, ": ", what, " must be ", types, " but is ", name(tensor.type));
 }
 
 }  // namespace
 
-NumberFile<std::int64_t> read_integers(std::string_view file, const std::string& what) {
-  return integers_of(read_npy(files::path_of(file)), std::string(file), what);
+std::vector<std::int64_t> integers_of(const Tensor& tensor, const std::string& file, const std::string& what) {
+  const auto found = numbers_in<std::int64_t>(tensor);
+  if (!found) refuse_type(tensor, file, what, "bool, uint8, int32 or int64");
+  return *found;
 }
 
-NumberFile<double> read_reals(std::string_view file, const std::string& what) {
-  return reals_of(read_npy(files::path_of(file)), std::string(file), what);
-}
-
-NumberFile<std::int64_t> integers_of(const Tensor& tensor, const std::string& file, const std::string& what) {
-  return read<std::int64_t>(tensor, file, what, "bool, uint8, int32 or int64");
-}
-
-NumberFile<double> reals_of(const Tensor& tensor, const std::string& file, const std::string& what) {
-  NumberFile<double> found = read<double>(tensor, file, what, "an integer type, float32 or float64");
-  const auto odd = std::ranges::find_if_not(found.values, [](double value) { return std::isfinite(value); });
-  if (odd != found.values.end())
+std::vector<double> reals_of(const Tensor& tensor, const std::string& file, const std::string& what) {
+  const auto found = numbers_in<double>(tensor);
+  if (!found) refuse_type(tensor, file, what, "an integer type, float32 or float64");
+  if (!std::ranges::all_of(*found, [](double value) { return std::isfinite(value); }))
     fail(Code::POSITION, "positions", file, ": ", what, " must be finite but holds infinity or NaN");
-  return found;
+  return *found;
 }
 
 }  // namespace tools

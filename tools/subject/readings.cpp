@@ -53,13 +53,13 @@ std::vector<std::string> words_for(const Candidate& one) {
   return {};
 }
 
-[[noreturn]] void refuse_dimensions(std::string_view operation, const Tensor& tensor, const ModelRope& used) {
+[[noreturn]] void refuse_dimensions(const Tensor& tensor, const ModelRope& used) {
   std::string rule = label(tensor) + " must have 4 dimensions (bthd, bhtd, tbhd) or 3 (thd: tokens, heads, head_dim)";
   if (used.heads > 0) {
     rule += ", or be [" + std::to_string(used.heads) + " heads, " + std::to_string(used.rope.head_dim) +
             "] of one token, or hold all heads in its last dimension,";
   }
-  fail(Code::SHAPE, operation, rule, " but got ", shape_text(tensor.shape),
+  fail(Code::SHAPE, "apply", rule, " but got ", shape_text(tensor.shape),
        tensor.shape.size() == 2 ? " (--layout hd: one token; td: one head)" : "");
 }
 
@@ -198,7 +198,7 @@ ModelRope shard_of(const ModelRope& used, std::span<const TensorInfo> tensors) {
   return shard;
 }
 
-Readings read_heads(std::string_view operation, std::span<const Tensor* const> tensors, const Subject& subject) {
+Readings read_heads(std::span<const Tensor* const> tensors, const Subject& subject) {
   static const ModelRope unknown;
   const ModelRope& used = subject.used == nullptr ? unknown : *subject.used;
   const std::string& written = subject.layout;
@@ -210,9 +210,9 @@ Readings read_heads(std::string_view operation, std::span<const Tensor* const> t
       std::erase(words, written);
       words.insert(words.begin(), written);
     }
-    if (words.empty()) refuse_dimensions(operation, *tensor, used);
+    if (words.empty()) refuse_dimensions(*tensor, used);
     for (const std::string& word : words)
-      one.readings.push_back({word, files::layout_of(operation, *tensor, word, one.subject.head_dim_of(*tensor))});
+      one.readings.push_back({word, files::layout_of("apply", *tensor, word, one.subject.head_dim_of(*tensor))});
   }
   // Tensors of one file have one layout: if one can only be flat, those that can be flat are read so first. One head of
   // k, [batch, tokens, head_dim], also looks like [tokens, heads, head_dim].
@@ -253,7 +253,7 @@ Readings read_heads(std::string_view operation, std::span<const Tensor* const> t
   const std::string &fitting = first->by(*better).word, &word = first->readings[0].word;
   const std::string sentence = sentence_on(file) + "; layout " + fitting;
   if (written.empty()) {
-    fail(Code::SHAPE, operation, sentence, " fits: say --layout ", fitting, ", or --layout ", word,
+    fail(Code::SHAPE, "apply", sentence, " fits: say --layout ", fitting, ", or --layout ", word,
          " to read them in that layout");
   }
   found.warnings.push_back("warning: " + sentence + " would fit; --layout " + word + " is used");

@@ -16,12 +16,14 @@ using files::label;
 
 namespace {
 
+constexpr const char* apply = "apply";
+
 // The numbers of the rows that positions select. Throws POSITION for fractions.
-std::vector<std::int64_t> row_numbers(const std::string& operation, const PositionSet& rows) {
+std::vector<std::int64_t> row_numbers(const PositionSet& rows) {
   std::vector<std::int64_t> numbers = rows.integers;
   for (const double row : rows.reals) {
     if (std::floor(row) != row || std::abs(row) >= 0x1p62) {
-      fail(Code::POSITION, operation, "a position that selects a row must be a whole number but got ",
+      fail(Code::POSITION, apply, "a position that selects a row must be a whole number but got ",
            significant(row, 17));
     }
     numbers.push_back(static_cast<std::int64_t>(row));
@@ -44,31 +46,16 @@ bool is_doubled(const Tensor& rows) {
   return varied && (halves || neighbours);
 }
 
-// Tokens [first, first + count) of x, and the rows of a table whose batch rows share positions.
-Heads piece_of(const Heads& x, std::int64_t first, std::int64_t count) {
-  Heads piece = x;
-  piece.layout.tokens = count;
-  const auto bytes = static_cast<std::ptrdiff_t>(size_of(x.dtype));
-  piece.data = static_cast<std::byte*>(x.data) + first * x.layout.token_stride * bytes;
-  return piece;
-}
-Table piece_of(const Table& table, std::int64_t first, std::int64_t count) {
-  const auto row = static_cast<std::size_t>(table.head_rows()) * static_cast<std::size_t>(table.pairs());
-  const std::size_t begin = static_cast<std::size_t>(first) * row, size = static_cast<std::size_t>(count) * row;
-  return Table::borrow(table.cos().subspan(begin, size), table.sin().subspan(begin, size), table.pairs(),
-                       table.pairing(), 1, table.head_rows());
-}
-
 Table table_of_rows(const Rotation& how, const PositionSet& rows) {
   const Rope& rope = how.subject.used->rope;
   const int pairs = rope.rotary_dim / 2;
   const std::span<const float> all_cos = how.cos->as<float>(), all_sin = how.sin->as<float>();
   const std::int64_t available = how.cos->shape[0];
   std::vector<float> cos, sin;
-  for (const std::int64_t row : row_numbers(how.operation, rows)) {
+  for (const std::int64_t row : row_numbers(rows)) {
     if (row < 0 || row >= available) {
-      fail(Code::POSITION, how.operation, "a position must select one of the ", available,
-           " rows of cos and sin but got ", row);
+      fail(Code::POSITION, apply, "a position must select one of the ", available, " rows of cos and sin but got ",
+           row);
     }
     const std::ptrdiff_t begin = row * pairs;
     cos.insert(cos.end(), all_cos.begin() + begin, all_cos.begin() + begin + pairs);
@@ -80,8 +67,8 @@ Table table_of_rows(const Rotation& how, const PositionSet& rows) {
 PositionSet positions_for(const Rotation& how, std::int64_t tokens, const std::string& named) {
   const PositionSet& positions = *how.subject.positions;
   if (!positions.open_from && positions.tokens != tokens) {
-    fail(Code::SHAPE, how.operation, "--positions must name one position per token but got ", positions.tokens,
-         " for the ", tokens, " tokens of ", named);
+    fail(Code::SHAPE, apply, "--positions must name one position per token but got ", positions.tokens, " for the ",
+         tokens, " tokens of ", named);
   }
   return positions.closed(tokens);
 }
@@ -92,40 +79,17 @@ const Table& table_for(const Rotation& how, const PositionSet& positions, std::o
   return table.emplace(how.frequencies, positions.view(), how.options);
 }
 
-// Rotates in pieces of tokens, for the progress of a long tensor. first: where the heads' block begins.
-void rotate_floats(const Heads& block, int first_element, std::span<const float> factors, const Table& table,
-                   const Rotation& how) {
-  const RotateOptions options{.direction = how.direction, .first = first_element, .executor = how.options.executor};
-  const auto rotate_piece = [&](const Heads& piece, const Table& rows, std::span<const float> of_piece) {
-    if (!how.each_step) return rotary::rotate(piece, rows, options, of_piece);
-    reference::rotate(piece, piece, rows, how.direction, reference::Arithmetic::each_step);
-  };
-  const Layout& layout = block.layout;
-  if (table.batch() != 1 || table.tokens() != layout.tokens) return rotate_piece(block, table, factors);
-  constexpr std::int64_t elements = std::int64_t{1} << 20;
-  const std::int64_t piece =
-      std::max<std::int64_t>(1, elements / std::max<std::int64_t>(1, layout.batch * layout.heads * layout.head_dim));
-  for (std::int64_t first = 0; first < layout.tokens; first += piece) {
-    const std::int64_t count = std::min(piece, layout.tokens - first);
-    const auto begin = static_cast<std::size_t>(first), size = static_cast<std::size_t>(count);
-    rotate_piece(piece_of(block, first, count), piece_of(table, first, count),
-                 factors.empty() ? factors : factors.subspan(begin, size));
-    if (how.progress) how.progress(first + count, layout.tokens);
-  }
-}
-
-// Rotates and then multiplies as frameworks do, in a separate step and by factors of the tensor's type. first: the
-// element where the block begins.
-void rotate_and_multiply(const Heads& whole, int first, std::vector<float> factors, const Table& table,
-                         const Rotation& how) {
+// Rounds after every operation, like a framework in the tensor's dtype, which multiplies in a step of its own.
+void rotate_by_steps(const Heads& whole, int first, std::vector<float> factors, const Table& table, Direction to) {
   for (float& factor : factors) {
     if (whole.dtype == DType::f16) factor = to_float(to_f16(factor));
     if (whole.dtype == DType::bf16) factor = to_float(to_bf16(factor));
   }
-  const bool backward = how.direction == Direction::backward;
-  if (backward) multiply(whole, factors);
-  rotate_floats(slice(whole, first, whole.layout.head_dim - first), 0, {}, table, how);
-  if (!backward) multiply(whole, factors);
+  const bool multiplies = !factors.empty(), backward = to == Direction::backward;
+  if (multiplies && backward) multiply(whole, factors);
+  const Heads block = slice(whole, first, whole.layout.head_dim - first);
+  reference::rotate(block, block, table, to, reference::Arithmetic::each_step);
+  if (multiplies && !backward) multiply(whole, factors);
 }
 
 void multiply_doubles(std::span<double> elements, const Layout& l, std::span<const float> factors) {
@@ -146,7 +110,7 @@ int first_of(const Tensor& tensor, const Layout& layout, const Rotation& how) {
   if (layout.head_dim != used.rope.head_dim && !bare) {
     std::string rule = "head_dim must be " + std::to_string(used.rope.head_dim);
     if (used.first > 0) rule += ", or " + std::to_string(used.rope.rotary_dim) + " for the bare rotary block,";
-    fail(Code::SHAPE, how.operation, rule, " but ", label(tensor), " is ", shape_text(tensor.shape));
+    fail(Code::SHAPE, apply, rule, " but ", label(tensor), " is ", shape_text(tensor.shape));
   }
   return bare ? 0 : used.first;
 }
@@ -159,7 +123,7 @@ void rotate_doubles(Tensor& tensor, const Layout& block, int first, const Rotati
   const reference::DoubleTable doubles = exact ? reference::double_table(how.frequencies, positions.view())
                                                : reference::double_table(table_for(how, positions, table));
   if (doubles.batch != 1 && doubles.batch != block.batch) {
-    fail(Code::SHAPE, how.operation, "positions must have 1 batch row, or the ", block.batch, " of ", label(tensor),
+    fail(Code::SHAPE, apply, "positions must have 1 batch row, or the ", block.batch, " of ", label(tensor),
          ", but got ", doubles.batch);
   }
   reference::rotate(elements, block, doubles, how.direction);
@@ -167,9 +131,8 @@ void rotate_doubles(Tensor& tensor, const Layout& block, int first, const Rotati
 
 }  // namespace
 
-int check_rows(const std::string& operation, const Tensor& cos, const Tensor& sin, const ModelRope& used,
-               std::optional<int> rotary_dim) {
-  const auto refuse = [&](const std::string& sentence) { fail(Code::SHAPE, operation, sentence); };
+int check_rows(const Tensor& cos, const Tensor& sin, const ModelRope& used, std::optional<int> rotary_dim) {
+  const auto refuse = [](const std::string& sentence) { fail(Code::SHAPE, apply, sentence); };
   const int head_dim = used.rope.head_dim;
   const std::string shape = shape_text(cos.shape);
   if (cos.shape != sin.shape) {
@@ -188,10 +151,10 @@ int check_rows(const std::string& operation, const Tensor& cos, const Tensor& si
   return static_cast<int>(block);
 }
 
-void check_types(const std::string& operation, const std::vector<Tensor*>& tensors) {
+void check_types(const std::vector<Tensor*>& tensors) {
   for (const Tensor* tensor : tensors) {
     if (dtype_of(tensor->type) || tensor->type == ElementType::f64) continue;
-    fail(Code::DTYPE, operation, label(*tensor), " must be F32, F16, BF16 or F64 but got ", name(tensor->type));
+    fail(Code::DTYPE, apply, label(*tensor), " must be F32, F16, BF16 or F64 but got ", name(tensor->type));
   }
 }
 
@@ -202,21 +165,20 @@ void rotate_tensor(Tensor& tensor, const Layout& layout, const Rotation& how, st
   const QueryScale& scale = how.subject.scale;
   std::vector<float> factors;
   if (scale.form != QueryForm::none && role_of(tensor.name) != Role::k) factors = query_scale(scale, positions);
-  Layout block = layout;
-  block.head_dim -= first;
   if (tensor.type == ElementType::f64) {
+    Layout block = layout;
+    block.head_dim -= first;
     if (how.subject.turns) rotate_doubles(tensor, block, first, how, positions, table);
     if (!factors.empty()) multiply_doubles(tensor.as<double>(), layout, factors);
     return;
   }
-  const DType dtype = *dtype_of(tensor.type);
-  const Heads whole{tensor.data.data(), dtype, layout};
+  const Heads whole{tensor.data.data(), *dtype_of(tensor.type), layout};
   const Table* const rows = how.subject.turns ? &table_for(how, positions, table) : nullptr;
   try {
     if (rows == nullptr) return multiply(whole, factors, {.executor = how.options.executor});
-    if (factors.empty()) return rotate_floats(slice(whole, first, block.head_dim), 0, {}, *rows, how);
-    if (how.each_step) return rotate_and_multiply(whole, first, factors, *rows, how);
-    rotate_floats(whole, first, factors, *rows, how);
+    if (how.each_step) return rotate_by_steps(whole, first, factors, *rows, how.direction);
+    rotary::rotate(whole, *rows, {.direction = how.direction, .first = first, .executor = how.options.executor},
+                   factors);
   } catch (const Error& error) {
     throw error.about(label(tensor));
   }

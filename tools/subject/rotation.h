@@ -1,8 +1,7 @@
-// The rotation of tensors in place, by the rope of their subject or by rows of cos and sin.
+// The rotation of tensors in place by `rotary apply`, by the rope of their subject or by rows of cos and sin.
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -15,22 +14,19 @@ namespace rotary::tools {
 
 // The rotation of tensors of one subject, with any number of tokens.
 struct Rotation {
-  std::string operation;                     // the word in brackets in error sentences
   Subject subject = {};                      // positions may be open
   Frequencies frequencies = {};              // unused if rows are given
   TableOptions options = {};                 // for tables of these frequencies, and the executor of all work
   std::optional<Tensor> cos = {}, sin = {};  // rows by position, f32, [rows, pairs], instead of frequencies
   Direction direction = Direction::forward;
   bool each_step = false;  // rounds after every operation, like a framework in the tensor's dtype
-  std::function<void(std::int64_t done, std::int64_t total)> progress = {};  // tokens of a long tensor; may be empty
 };
 // The number of elements, from the rope's first, that rows of cos and sin rotate in heads of its head_dim: rotary_dim,
 // if that is given. Throws SHAPE.
-int check_rows(const std::string& operation, const Tensor& cos, const Tensor& sin, const ModelRope&,
-               std::optional<int> rotary_dim);
+int check_rows(const Tensor& cos, const Tensor& sin, const ModelRope&, std::optional<int> rotary_dim);
 
 // Throws DTYPE unless each tensor is f32, f16, bf16 or f64.
-void check_types(const std::string& operation, const std::vector<Tensor*>&);
+void check_types(const std::vector<Tensor*>&);
 // Rotates the block of every head of a tensor with that layout, of whole heads or the bare block; without `turns`
 // nothing rotates. Whole heads are multiplied by the subject's scale, unless the tensor is named as keys. f64 rotates
 // in double. table: from the previous tensor, reused for the same number of tokens. Throws SHAPE, POSITION.

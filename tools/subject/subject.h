@@ -95,7 +95,7 @@ struct Readings {
 // contradict it and another layout fits: if its number of heads is neither the config's nor a divisor of it, as in a
 // shard, or is smaller while the other layout has exactly the config's. A single head contradicts nothing. Throws
 // SHAPE.
-Readings read_heads(std::string_view operation, std::span<const Tensor* const> tensors, const Subject&);
+Readings read_heads(std::span<const Tensor* const> tensors, const Subject&);
 // The common layout of the tensors of one file, whose own layouts are `found`: the word with which most of them have
 // the heads of the rope. Empty if none is best, or only one was found.
 std::string common_layout(std::span<const TensorInfo> tensors, const std::vector<std::string>& found, const Subject&);

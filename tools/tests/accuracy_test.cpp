@@ -27,14 +27,19 @@ Rope half_rope(int head_dim, double base = 10000, Scaling scaling = Unscaled{}) 
 }
 
 // tolerance 1e-6: the search for float32's reach ends soon.
-Study study_of(const Rope& rope, std::vector<Position> positions, double tolerance = 1e-6, std::int64_t context = 0) {
+Request request_for(const Rope& rope, std::vector<Position> positions, double tolerance = 1e-6) {
   Request request;
   request.model.ropes.emplace_back();
   request.model.ropes.front().rope = rope;
-  request.model.parts = {{.path = "", .context = context}};
   request.frequencies = frequencies(rope);
   request.positions = std::move(positions);
   request.tolerance = tolerance;
+  return request;
+}
+
+Study study_of(const Rope& rope, std::vector<Position> positions, double tolerance = 1e-6, std::int64_t context = 0) {
+  Request request = request_for(rope, std::move(positions), tolerance);
+  request.model.parts = {{.path = "", .context = context}};
   return study(request);
 }
 
@@ -65,7 +70,7 @@ TEST(Accuracy, all_errors_are_those_of_mpmath) {
   std::size_t judged = 0;
   for (const Json& one : golden()) {
     const Rope rope = rope_of(one.at("rope"));
-    ASSERT_EQ(one.at("errors").size(), all_ways().size());
+    ASSERT_EQ(one.at("errors").size(), 5U);
     for (std::size_t k = 0; k < one.at("positions").size(); ++k) {
       const std::int64_t position = std::strtoll(one.at("positions")[k].get<std::string>().c_str(), nullptr, 10);
       for (const auto& [way, decades] : study_of(rope, {position}).ways) {
@@ -134,10 +139,7 @@ TEST(Accuracy, real_positions) {
 }
 
 TEST(Accuracy, requests_that_do_not_fit_are_refused) {
-  Request request;
-  request.model.ropes.emplace_back();
-  request.frequencies = frequencies(half_rope(8));
-  request.positions = {std::int64_t{3}};
+  Request request = request_for(half_rope(8), {std::int64_t{3}});
   request.rope = 1;
   tests::expect_error_with("ROPE", "one of the model's 1", [&] { study(request); });
   request.rope = 0;
@@ -146,15 +148,12 @@ TEST(Accuracy, requests_that_do_not_fit_are_refused) {
 }
 
 TEST(Accuracy, the_progress_counts_the_positions) {
-  Request request;
-  request.model.ropes.emplace_back();
-  request.frequencies = frequencies(half_rope(8));
-  request.positions = {std::int64_t{3}, std::int64_t{2000}, 0.5};
   std::vector<std::int64_t> progress;
-  study(request, [&](std::int64_t done, std::int64_t all) {
-    progress.push_back(done);
-    EXPECT_EQ(all, 3);
-  });
+  study(request_for(half_rope(8), {std::int64_t{3}, std::int64_t{2000}, 0.5}),
+        [&](std::int64_t done, std::int64_t all) {
+          progress.push_back(done);
+          EXPECT_EQ(all, 3);
+        });
   EXPECT_EQ(progress, (std::vector<std::int64_t>{1, 2, 3}));
 }
 

@@ -4,7 +4,6 @@
 #include <cstdint>
 #include <functional>
 #include <optional>
-#include <span>
 #include <string>
 #include <variant>
 #include <vector>
@@ -29,7 +28,6 @@ struct WayInfo {
   const char* name;     // "float32 product"; a value in the JSON, which does not change
   const char* meaning;  // one line
 };
-ROTARY_API std::span<const WayInfo> all_ways() noexcept;
 
 using Position = std::variant<std::int64_t, double>;  // a double is finite, with a magnitude below 2^63
 
@@ -63,7 +61,7 @@ struct Request {
 
 struct Study {
   std::vector<Decade> decades;
-  std::vector<WayErrors> ways;   // in the order of all_ways()
+  std::vector<WayErrors> ways;   // in the order of Way
   std::int64_t last_within = 0;  // last position before the first error of float32_product above tolerance; -1: none
   bool to_the_end = false;       // there is no such error: last_within is the last position examined
   std::string sampling;          // description of the measured positions

@@ -156,7 +156,6 @@ struct ROTARY_API ModelPositions {
   // [batch, tokens] or [axes, batch, tokens]; for a tower's patches [axes, patches]
   PositionSet positions;
   std::vector<double> deltas;  // [batch], added to a token's place while decoding; empty: not used by the model
-  bool real_deltas = false;    // the deltas are not integers
   std::vector<std::string> notes;
 };
 

@@ -1,10 +1,9 @@
-// How one tensor changes: orders of elements, packed numbers.
+// Packed numbers of one tensor. (Rows and columns: families_test.cpp, formats_test.cpp)
 #include "convert/change.h"
 
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <cstring>
 #include <random>
 #include <vector>
 
@@ -17,20 +16,7 @@ using conversion::Axis;
 using conversion::Change;
 using conversion::Sources;
 
-TEST(Permutation, moves_the_pairs_of_a_block) {
-  Sources to_interleaved = conversion::unchanged(8);
-  conversion::reorder(to_interleaved, {1, 3}, Pairing::interleaved);
-  EXPECT_EQ(to_interleaved, (Sources{0, 1, 4, 2, 5, 3, 6, 7}));
-  Sources to_half = conversion::unchanged(8);
-  conversion::reorder(to_half, {1, 3}, Pairing::half);
-  EXPECT_EQ(to_half, (Sources{0, 1, 3, 5, 2, 4, 6, 7}));
-}
-
-TEST(Rules, only_whole_bytes_move_and_sizes_fit) {
-  const TensorInfo f4{"t", ElementType::f4, {8, 3}, 12};
-  expect_error("DTYPE", "must have elements of whole bytes but tensor \"t\" is F4",
-               [&] { conversion::check_whole_bytes(f4, 4); });
-  conversion::check_whole_bytes(f4, 24);
+TEST(Rules, sizes_fit) {
   const auto eight = std::make_shared<const Sources>(conversion::unchanged(8));
   struct Case {
     Axis axis;
@@ -55,34 +41,12 @@ TEST(Rules, only_whole_bytes_move_and_sizes_fit) {
   }
 }
 
-// ---- streams against the obvious loops -----------------------------------------------------------
+// ---- packed numbers against their bits ------------------------------------------------------------
 
 std::shared_ptr<const Sources> shuffled(std::size_t count, unsigned seed) {
   Sources sources = conversion::unchanged(static_cast<std::int64_t>(count));
   std::shuffle(sources.begin(), sources.end(), std::mt19937(seed));
   return std::make_shared<const Sources>(std::move(sources));
-}
-
-TEST(Stream, rows_of_one_piece_and_of_many) {
-  for (const std::int64_t inner : {1, 7, 60000}) {
-    const Tensor tensor = some_tensor("t", ElementType::bf16, {96, inner});
-    const auto sources = shuffled(96, 3);
-    const std::vector<std::byte> out = conversion::changed(tensor, {Axis::rows, 0, sources}, tensor.data);
-    ASSERT_EQ(out.size(), tensor.data.size());
-    const std::size_t row = out.size() / 96;
-    for (std::size_t i = 0; i < 96; ++i)
-      EXPECT_EQ(std::memcmp(&out[i * row], &tensor.data[(*sources)[i] * row], row), 0) << i;
-  }
-}
-
-TEST(Stream, columns) {
-  const Tensor tensor = some_tensor("t", ElementType::i32, {9, 5, 48});
-  const auto sources = shuffled(48, 4);
-  const std::vector<std::byte> out = conversion::changed(tensor, {Axis::columns, 0, sources}, tensor.data);
-  for (std::size_t line = 0; line < 45; ++line) {
-    for (std::size_t i = 0; i < 48; ++i)
-      EXPECT_EQ(std::memcmp(&out[(line * 48 + i) * 4], &tensor.data[(line * 48 + (*sources)[i]) * 4], 4), 0);
-  }
 }
 
 // A number of some bits by its bits, one by one.
@@ -95,7 +59,7 @@ std::uint32_t bits_at(const std::vector<std::byte>& bytes, std::size_t first, un
   return number;
 }
 
-TEST(Stream, packed_columns_of_every_width) {
+TEST(Packed, columns_of_every_width) {
   for (const unsigned bits : {2U, 3U, 4U, 8U}) {
     const std::size_t count = 64, words = count * bits / 32;
     const Tensor tensor = some_tensor("t", ElementType::i32, {3, static_cast<std::int64_t>(words)});
@@ -111,7 +75,7 @@ TEST(Stream, packed_columns_of_every_width) {
   }
 }
 
-TEST(Stream, awq_packs_the_even_numbers_first) {
+TEST(Packed, even_numbers_first_as_awq_does) {
   constexpr std::size_t order[] = {0, 2, 4, 6, 1, 3, 5, 7};  // AutoAWQ: the number at each place of a word
   const Tensor tensor = some_tensor("t", ElementType::i32, {2, 4});
   const auto sources = shuffled(32, 9);
@@ -125,7 +89,7 @@ TEST(Stream, awq_packs_the_even_numbers_first) {
   }
 }
 
-TEST(Stream, packed_rows) {
+TEST(Packed, rows) {
   const Tensor tensor = some_tensor("t", ElementType::i32, {4, 5});  // 32 rows of 4 bits, 5 columns
   const auto sources = shuffled(32, 11);
   const Change change{Axis::packed_rows, 4, sources};

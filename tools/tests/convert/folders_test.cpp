@@ -65,21 +65,6 @@ TEST_F(Folders, shards_keep_their_names_their_index_and_their_metadata) {
     expect_same_tensors(source / same, path("s-3") / same);
 }
 
-// A header of another writer: blanks, a line break and no metadata.
-TEST_F(Folders, unusual_headers_are_read) {
-  const fs::path file = make("unusual", two_layers, both_layers(), {}) / "model.safetensors";
-  const std::string text = read_text(file);
-  std::uint64_t length = 0;
-  std::memcpy(&length, text.data(), 8);
-  std::string header = text.substr(8, length);
-  header.replace(header.find("\"dtype\":"), 8, "\"dtype\" :  ");
-  header.insert(header.find('}'), "\n ");
-  header.append(3, ' ');
-  const std::uint64_t now = header.size();
-  write_text(file, std::string(reinterpret_cast<const char*>(&now), 8) + header + text.substr(8 + length));
-  there_and_back("unusual");
-}
-
 TEST_F(Folders, the_metadata_say_the_pairing) {
   make("said", two_layers, both_layers(), {{"rotary.pairing", "interleaved"}, {"format", "pt"}});
   there_and_back("said", Pairing::interleaved);
@@ -90,62 +75,32 @@ TEST_F(Folders, the_metadata_say_the_pairing) {
   });
 }
 
-TEST_F(Folders, subfolders_without_weights_are_copied) {
-  const fs::path source = make("pooled", two_layers, both_layers());
-  fs::create_directories(source / "1_Pooling");
-  write_text(source / "1_Pooling" / "config.json", "{}");
-  fs::create_directories(source / "onnx");
-  write_text(source / "onnx" / "model.onnx", "x");
-  fs::create_directory_symlink("..", source / "1_Pooling" / "circle");
-  fs::create_symlink("nowhere", source / "1_Pooling" / "dangling");
-  EXPECT_EQ(convert(source, Pairing::interleaved, path("pooled-2")).left_out,
-            (std::vector<std::string>{"1_Pooling/circle/", "1_Pooling/dangling", "onnx/"}));
-  EXPECT_EQ(read_text(path("pooled-2") / "1_Pooling" / "config.json"), "{}");
-  EXPECT_FALSE(fs::exists(path("pooled-2") / "onnx"));
-}
-
-TEST_F(Folders, empty_folders_modules_and_permissions_to_run_are_kept) {
+TEST_F(Folders, other_files_are_copied_and_other_weights_left_out) {
   const fs::path source = make("s", two_layers, both_layers());
-  fs::create_directories(source / "empty" / "inside");
-  for (const char* module : {"2_Dense", "3_Other", "2024_backup"}) {
-    fs::create_directories(source / module);
-    write_text(source / module / "model.safetensors", "x");
+  for (const char* file : {"1_Pooling/config.json", "2_Dense/model.safetensors", "2024_backup/model.safetensors",
+                           "3_Other/model.safetensors", "onnx/model.onnx", "original/consolidated.00.pth",
+                           "pytorch_model.bin", "consolidated.safetensors", "model.gguf", "run.sh"}) {
+    fs::create_directories((source / file).parent_path());
+    write_text(source / file, "x");
   }
   write_text(source / "modules.json",  // sentence-transformers: what is behind the model is in no pairing
              R"([{"path": "", "type": "sentence_transformers.models.Transformer"},)"
              R"( {"path": "2_Dense", "type": "sentence_transformers.models.Dense"},)"
              R"( {"path": "3_Other", "type": "sentence_transformers.models.Transformer"}, 7])");
-  write_text(source / "run.sh", "true");
+  fs::create_directories(source / "empty" / "inside");
+  fs::create_directory_symlink("..", source / "1_Pooling" / "circle");
+  fs::create_symlink("nowhere", source / "1_Pooling" / "dangling");
   fs::permissions(source / "run.sh", fs::perms::owner_exec, fs::perm_options::add);
-  convert(source, Pairing::interleaved, path("s-2"));
+  const std::vector<std::string> left_out = convert(source, Pairing::interleaved, path("s-2")).left_out;
+  EXPECT_EQ(left_out, (std::vector<std::string>{"consolidated.safetensors", "model.gguf", "pytorch_model.bin",
+                                                "1_Pooling/circle/", "1_Pooling/dangling", "2024_backup/", "3_Other/",
+                                                "onnx/", "original/"}));
+  for (const std::string& name : left_out) EXPECT_FALSE(fs::exists(path("s-2") / name)) << name;
+  for (const char* file : {"1_Pooling/config.json", "2_Dense/model.safetensors", "run.sh"})
+    EXPECT_EQ(read_text(path("s-2") / file), "x");
   EXPECT_TRUE(fs::is_directory(path("s-2") / "empty" / "inside"));
-  EXPECT_EQ(read_text(path("s-2") / "2_Dense" / "model.safetensors"), "x");
-  EXPECT_FALSE(fs::exists(path("s-2") / "3_Other"));
-  EXPECT_FALSE(fs::exists(path("s-2") / "2024_backup"));
   EXPECT_NE(fs::status(path("s-2") / "run.sh").permissions() & fs::perms::owner_exec, fs::perms::none);
   EXPECT_EQ(fs::status(path("s-2") / "config.json").permissions() & fs::perms::owner_exec, fs::perms::none);
-}
-
-TEST_F(Folders, the_pairing_of_the_metadata_counts_for_commands_that_take_the_folder) {
-  make("one", two_layers, both_layers());
-  convert(path("one"), Pairing::interleaved, path("one-2"));
-  Model model = read_config(path("one-2"));
-  EXPECT_EQ(model.ropes.front().rope.pairing, Pairing::half);
-  apply_weights(model, path("one-2"));
-  EXPECT_EQ(model.ropes.front().rope.pairing, Pairing::interleaved);
-}
-
-TEST_F(Folders, other_forms_of_the_weights_are_left_out) {
-  const fs::path source = make("many", two_layers, both_layers());
-  for (const char* name : {"pytorch_model.bin", "consolidated.safetensors", "model.gguf"})
-    write_text(source / name, "x");
-  fs::create_directories(source / "original");
-  write_text(source / "original" / "consolidated.00.pth", "x");
-  convert(source, Pairing::interleaved, path("many-2"));
-  for (const char* name : {"pytorch_model.bin", "consolidated.safetensors", "model.gguf", "original"})
-    EXPECT_FALSE(fs::exists(path("many-2") / name)) << name;
-  EXPECT_EQ(dry_run(source, Pairing::interleaved).left_out,
-            (std::vector<std::string>{"consolidated.safetensors", "model.gguf", "pytorch_model.bin", "original/"}));
 }
 
 // Native weights are interleaved, whatever the config.json beside them says of transformers' own.
@@ -234,22 +189,6 @@ TEST_F(Folders, a_full_disk_is_told_of_the_file_that_was_to_be) {
   const test::FullDisk full(3000);
   expect_error("FILE", "out/model.safetensors: cannot be written: File too large",
                [&] { convert(source, Pairing::interleaved, path("out")); });
-}
-
-TEST_F(Folders, refusals) {
-  const std::string dotted = R"({"model_type": "llava", "te.xt": {"model_type": "llama"}})";
-  expect_refused(make("dotted", dotted, both_layers()), "ROPE", "\"te.xt\" is no object");
-  std::string heads = two_layers;
-  heads.replace(heads.find("\"num_key_value_heads\": 2"), 24, "\"num_key_value_heads\": 4");
-  expect_refused(make("heads", heads, both_layers()), "SHAPE", "must have the 32 rows of the config's heads");
-  std::vector<Tensor> strange = both_layers();
-  strange.push_back(some_tensor("model.layers.0.self_attn.k_conv.weight", ElementType::f32, {16, 4}));
-  expect_refused(make("strange", two_layers, strange), "TENSOR", "k_conv.weight");
-  const std::vector<Tensor> keys = {layer(0)[0], layer(0)[1], layer(1)[0], layer(1)[1]};
-  convert(make("keys", two_layers, keys), Pairing::interleaved, path("keys-2"));  // no values, as of a cut-out
-  std::vector<Tensor> fused = {some_tensor("model.layers.0.self_attn.qkv_proj.weight", ElementType::bf16, {64, 32})};
-  expect_refused(make("fused", two_layers, fused), "MODEL_TYPE", "the order of llama is not");
-  expect_refused(make("bloom", R"({"model_type": "bloom"})", both_layers()), "ROPE", "bloom has none");
 }
 
 TEST_F(Folders, damaged_files_are_refused) {

@@ -8,33 +8,14 @@ namespace rotary::extend_tests {
 namespace {
 
 // The cases of a test, in tools/tests/golden/plans.json:
-// published  a published file, and whether its method is recommended or must be asked for with its factor
+// published  a published file, and whether its method is recommended or must be asked for with its factor (DeepSeek's
+//            cards say 128K, and its files have the factor for 160K: both contexts are planned with it)
 // recipes    short originals (a file, the original of a scaled one, or a config), and the numbers that were published
 //            for them: of files and cards, and of models without a whole file here
 // weights    files with a patch: what is recommended, whether it is this very case, what why, otherwise or caution say
 const Json& plans(const char* test) {
   static const Json all = Json::parse(test::read_text(ROTARY_SOURCE_DIR "/tools/tests/golden/plans.json"));
   return all.at(test);
-}
-
-struct Case {
-  explicit Case(const Json& one)
-      : file(one.at("file")),
-        method(one.at("method")),
-        trained(one.at("trained")),
-        context(one.at("context")),
-        factor(one.at("factor")),
-        recommended(one.value("recommended", true)) {}
-  std::string file, method;
-  std::int64_t trained, context;
-  double factor;
-  bool recommended;
-};
-
-std::vector<Case> cases() {
-  std::vector<Case> all;
-  for (const Json& one : plans("published")) all.emplace_back(one);
-  return all;
 }
 
 // Removes the scaling of the text model; rope_theta and llama_4_scaling_beta stay.
@@ -68,20 +49,24 @@ std::string short_original(const std::string& file, std::int64_t trained) {
   return config.dump(2);
 }
 
-void expect_planned(const Case& one) {
-  const std::string original = short_original(one.file, one.trained);
+void expect_planned(const Json& one) {
+  const std::string file = one.at("file"), name = one.at("method");
+  const std::int64_t trained = one.at("trained"), context = one.at("context");
+  const double factor = one.at("factor");
+  const bool by_itself = one.value("recommended", true);
+  const std::string original = short_original(file, trained);
   const Model before = parse_config(original);
-  extend::Request request = asked(original, one.context, one.recommended ? "" : one.method);
-  if (!one.recommended) request.factor = one.factor;
+  extend::Request request = asked(original, context, by_itself ? "" : name);
+  if (!by_itself) request.factor = factor;
   const extend::Plan plan = extend::plan(request);
-  EXPECT_EQ(plan.start.trained_length, one.trained);
-  if (one.recommended) {
-    EXPECT_EQ(plan.recommended, one.method) << plan.why;
-  }
-  const extend::MethodPlan& method = method_of(plan, one.method);
+  EXPECT_EQ(plan.start.trained_length, trained);
+  const bool known = plan.published && plan.published->weights_known;
+  EXPECT_EQ(known, one.value("weights_known", known));  // a file without the scaling does not show them
+  EXPECT_TRUE(!by_itself || plan.recommended == name) << plan.why;
+  const extend::MethodPlan& method = method_of(plan, name);
   ASSERT_EQ(method.refused, "");
-  EXPECT_EQ(method.factor, one.factor);
-  const Model published = parse_config(golden(one.file)), read = parse_config(method.config);
+  EXPECT_EQ(method.factor, factor);
+  const Model published = parse_config(golden(file)), read = parse_config(method.config);
   ASSERT_EQ(published.ropes.size(), read.ropes.size());
   // Rope by rope as published. (Olmo 3's layers share one rope until the full ones are scaled.)
   for (const extend::RopePlan& rope : method.ropes) {
@@ -90,12 +75,12 @@ void expect_planned(const Case& one) {
       return used.part == before.ropes[rope.rope].part && used.rope.scaling.index() == rope.planned.scaling.index();
     });
     ASSERT_NE(same, published.ropes.end());
-    const Frequencies wanted = frequencies(same->rope, one.context);
+    const Frequencies wanted = frequencies(same->rope, context);
     EXPECT_EQ(rope.frequencies.inv_freq, wanted.inv_freq);
     EXPECT_EQ(rope.frequencies.attention_factor, wanted.attention_factor);
   }
   for (std::size_t i = 0; i < read.ropes.size(); ++i) {
-    for (const std::int64_t length : {one.trained, one.context}) {
+    for (const std::int64_t length : {trained, context}) {
       const Frequencies wanted = frequencies(published.ropes[i].rope, length);
       const Frequencies got = frequencies(read.ropes[i].rope, length);
       EXPECT_EQ(got.inv_freq, wanted.inv_freq);
@@ -105,23 +90,24 @@ void expect_planned(const Case& one) {
 }
 
 TEST(Extend, plans_published_files_from_their_short_originals) {
-  for (const Case& one : cases()) {
-    SCOPED_TRACE(one.file + " to " + std::to_string(one.context));
+  for (const Json& one : plans("published")) {
+    SCOPED_TRACE(one.dump());
     expect_planned(one);
   }
 }
 
 // A published file planned for its own context comes out as it is, but for the spelling of its keys.
 TEST(Extend, keeps_a_published_file_at_its_own_context) {
-  for (const Case& one : cases()) {
-    const std::string config = golden(one.file);
-    const extend::Plan plan = planned(config, one.context);
-    EXPECT_TRUE(any_has(plan.warnings, "is scaled already")) << one.file;
-    EXPECT_EQ(plan.recommended, one.method) << one.file;
-    const Model before = parse_config(config), after = parse_config(method_of(plan, one.method).config);
+  for (const Json& one : plans("published")) {
+    SCOPED_TRACE(one.dump());
+    const std::string config = golden(one.at("file"));
+    const extend::Plan plan = planned(config, one.at("context"));
+    EXPECT_TRUE(any_has(plan.warnings, "is scaled already"));
+    EXPECT_EQ(plan.recommended, one.at("method"));
+    const Model before = parse_config(config), after = parse_config(method_of(plan, one.at("method")).config);
     for (std::size_t i = 0; i < before.ropes.size(); ++i) {
-      const Frequencies wanted = frequencies(before.ropes[i].rope, one.context);
-      EXPECT_EQ(frequencies(after.ropes[i].rope, one.context).inv_freq, wanted.inv_freq) << one.file;
+      const Frequencies wanted = frequencies(before.ropes[i].rope, one.at("context").get<std::int64_t>());
+      EXPECT_EQ(frequencies(after.ropes[i].rope, one.at("context").get<std::int64_t>()).inv_freq, wanted.inv_freq);
     }
   }
 }
@@ -153,7 +139,7 @@ TEST(Extend, knows_where_the_numbers_of_every_recipe_were_read) {
 }
 
 TEST(Extend, writes_the_parameters_that_were_published) {
-  ASSERT_EQ(plans("recipes").size(), 10U);
+  ASSERT_EQ(plans("recipes").size(), 11U);
   for (const Json& recipe : plans("recipes")) {
     SCOPED_TRACE(recipe.dump());
     const Json& original = recipe.at("original");
@@ -163,15 +149,16 @@ TEST(Extend, writes_the_parameters_that_were_published) {
                                                : golden(original.at("file")),
                                       recipe.at("context"));
     ASSERT_TRUE(plan.published);
-    const Json& wanted = recipe.at("scaling");  // rope_scaling; with a rope_theta: rope_parameters
+    const Json& wanted = recipe.at("scaling");  // rope_scaling; with a rope_theta, or by layers: rope_parameters
     const extend::MethodPlan& best = recommended(plan);
-    EXPECT_EQ(Json::parse(wanted.contains("rope_theta") ? best.rope_parameters : best.rope_scaling), wanted);
+    const bool fresh = wanted.contains("rope_theta") || wanted.contains("full_attention");
+    EXPECT_EQ(Json::parse(fresh ? best.rope_parameters : best.rope_scaling), wanted);
   }
 }
 
 // A recipe is this very case only for the weights that it was made for; what a publisher says against it is quoted.
 TEST(Extend, knows_for_which_weights_a_recipe_is) {
-  ASSERT_EQ(plans("weights").size(), 21U);
+  ASSERT_EQ(plans("weights").size(), 23U);
   for (const Json& one : plans("weights")) {
     const std::string file = one.at("file");
     SCOPED_TRACE(file + " " + one.at("context").dump());
@@ -189,33 +176,6 @@ TEST(Extend, knows_for_which_weights_a_recipe_is) {
   const extend::MethodPlan raised = recommended(planned(golden("qwen2.5-vl-7b"), 131072));
   EXPECT_EQ(raised.changes.size(), 1U);
   EXPECT_EQ(parse_config(raised.config).ropes.front().rope, parse_config(golden("qwen2.5-vl-7b")).ropes.front().rope);
-}
-
-// Step 3.7 scales its full layers alone, with a high_freq_factor of its own.
-TEST(Extend, plans_the_full_layers_of_step) {
-  const extend::Plan plan = planned(R"({"model_type": "step3p5", "hidden_size": 4096, "num_attention_heads": 64,
-      "head_dim": 128, "num_hidden_layers": 2, "layer_types": ["full_attention", "sliding_attention"],
-      "sliding_window": 512, "rope_theta": [5000000.0, 10000.0], "max_position_embeddings": 131072})",
-                                    262144);
-  EXPECT_EQ(plan.recommended, "llama3");
-  ASSERT_EQ(recommended(plan).ropes.size(), 1U);
-  EXPECT_EQ(recommended(plan).ropes.front().planned.base, 5e6);
-  EXPECT_EQ(recommended(plan).ropes.front().planned.scaling,
-            Scaling(Llama3{.factor = 2, .trained_length = 131072, .low = 1, .high = 32}));
-}
-
-// DeepSeek's cards say 128K, and its files have the factor for 160K: both contexts are planned with it.
-TEST(Extend, plans_deepseek_for_the_context_of_its_card_with_the_factor_of_its_file) {
-  for (const char* file : {"deepseek-v2", "deepseek-v3"}) {
-    const extend::Plan plan = planned(short_original(file, 4096), 131072);
-    ASSERT_TRUE(plan.published) << file;
-    EXPECT_FALSE(plan.published->weights_known) << file;  // a file without the scaling does not show them
-    EXPECT_TRUE(planned(golden(file), 131072).published->applies) << file;
-    EXPECT_EQ(recommended(plan).factor, 40) << file;
-    EXPECT_EQ(frequencies(parse_config(recommended(plan).config).ropes.front().rope).inv_freq,
-              frequencies(parse_config(golden(file)).ropes.front().rope).inv_freq)
-        << file;
-  }
 }
 
 // The compressed layers of DeepSeek-V4 turn by another base, which is the one that is scaled.
