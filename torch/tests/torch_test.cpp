@@ -321,6 +321,17 @@ TEST(Embedding, SaysWhatItIsAndWhatIsWrong) {
               rope(q, q, torch::tensor({0.5F, 1.0F, 2.0F}), Dims::bthd);
             }).find("positions must be"),
             std::string::npos);
+  rotary::Rope xpos = plain_rope(16), phase = xpos, sums = xpos;
+  xpos.xpos.scale = 512, phase.phase = std::vector<double>(8, 0.5);
+  sums.summed_axes = sums.head_rows = 2, sums.inv_freq = std::vector<double>(32, 0.5);
+  RotaryEmbedding amplitude(xpos);
+  EXPECT_NE(sentence_of([&] { amplitude(q, q, 0, Dims::bthd); }).find("a rope without xPos"), std::string::npos);
+  for (const rotary::Rope& more : {xpos, phase, sums}) {
+    EXPECT_NE(sentence_of([&] {
+                RotaryEmbedding bad(more, RotaryEmbeddingOptions{.learned = true});
+              }).find("learned frequencies take a rope without phase"),
+              std::string::npos);
+  }
   rotary::Rope odd = plain_rope(7);
   EXPECT_NE(sentence_of([&] { RotaryEmbedding bad(odd); }).find("["), std::string::npos);
 }
