@@ -154,6 +154,22 @@ TEST(Op, RefusesATableWhosePairingNobodySet) {
   EXPECT_NE(sentence_of([] { RotaryEmbedding(rotary::Rope{.head_dim = 8}); }).find("pairing"), std::string::npos);
 }
 
+TEST(Op, RefusesTangents) {
+  const auto level = static_cast<std::int64_t>(torch::autograd::ForwardADLevel::get_next_idx());
+  const TableTensors rows = tensors(table_of(plain_rope(8), 0, 4));
+  const auto dual = [level](const Tensor& x) { return at::_make_dual(x, at::ones_like(x), level); };
+  const Tensor x = torch::zeros({1, 4, 2, 8}), speeds = torch::ones({4}, at::kDouble);
+  const auto refused = [](const auto& call) {
+    EXPECT_NE(sentence_of(call).find("must have no tangent"), std::string::npos) << sentence_of(call);
+  };
+  refused([&] { rotate_(dual(x), rows, Dims::bthd); });
+  refused([&] { rotate_(x, {dual(rows.cos), rows.sin, rows.pairing}, Dims::bthd); });
+  refused([&] { rotate_(x, {rows.cos, dual(rows.sin), rows.pairing}, Dims::bthd); });
+  refused([&] { table(torch::arange(3), dual(speeds)); });
+  refused([&] { table(dual(torch::arange(3, at::kDouble)), speeds); });
+  torch::autograd::ForwardADLevel::release_idx(static_cast<std::uint64_t>(level));
+}
+
 TEST(Op, ErrorsOfTheCoreKeepTheirSentence) {
   const Tensor overlapping = torch::zeros({1, 4, 1, 8}).expand({1, 4, 3, 8});
   const std::string sentence =
