@@ -162,6 +162,15 @@ TEST_F(Training, AResumedRunHasTheBitsOfAnUnbrokenOne) {
   }
 }
 
+TEST_F(Training, ACheckpointKeepsTheBitsOfAModelInF64) {
+  const auto saved = trainer_of(small_preset()), loaded = trainer_of(small_preset());
+  for (Trainer* trainer : {saved.get(), loaded.get()}) trainer->model()->to(at::kDouble);
+  for (at::Tensor& parameter : saved->model()->parameters()) parameter.detach().div_(3);
+  saved->save(path("c.safetensors"));
+  loaded->load(path("c.safetensors"));
+  expect_same_weights(*saved, *loaded);
+}
+
 // The first step of AdamW is -rate sign(gradient), and -rate weight_decay weight for matrices; the first moments are
 // (1 - beta1) times the clipped gradients.
 TEST_F(Training, AStepClipsAllGradientsTogetherAndDecaysMatricesAlone) {

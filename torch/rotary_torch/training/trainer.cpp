@@ -380,7 +380,8 @@ void Trainer::load(const fs::path& checkpoint) {
   check_same(saved.options, options_);
   Checkpoint file(checkpoint);
   std::vector<std::pair<at::Tensor, at::Tensor>> copies;  // applied only after everything has been read
-  for (const auto& [name, target] : tensors()) copies.emplace_back(target, file.read(name, target.sizes()));
+  for (const auto& [name, target] : tensors())
+    copies.emplace_back(target, file.read(name, target.sizes(), target.scalar_type()));
   if (const std::vector<std::string> others = file.unused(); !others.empty()) {
     Refusal{"checkpoint"}(Code::TENSOR, checkpoint.string(), ": the model must have all tensors but has no ",
                           in_quotes(others.front()));
