@@ -317,6 +317,10 @@ std::string decoder_config_json(const DecoderConfig& config, std::int64_t parame
                        c.rope->rope.pairing != rotary::Pairing::interleaved_to_half)),
       Code::ROPE, "config.json takes a decoder whose rope turns the first elements in place and ",
       "counterclockwise but got another model");
+  refuse_config.unless(c.causal && !c.rotary_value && !c.stored_table && !c.masked_head && c.token_types == 0 &&
+                           c.embedding_width == c.width,
+                       Code::CONFIG_VALUE, "config.json takes a causal decoder without rotary_value, stored_table, ",
+                       "masked_head, token_types and an embedding_width of its own but got another model");
   OrderedJson json = {{"model_type", "rotary_decoder"}};
   for_each_field(c, [&json](const char* key, const auto& value) {
     if constexpr (std::is_enum_v<std::decay_t<decltype(value)>>) {
