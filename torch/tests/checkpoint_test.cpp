@@ -72,6 +72,8 @@ TEST(OwnFiles, ConfigComesBackAsItWas) {
   const DecoderConfig read = read_decoder_config(folder.path());
   EXPECT_EQ(decoder_config_json(read, 7), text);
   EXPECT_EQ(read.rope->rope, config.rope->rope) << text;
+  write_text(folder / "config.json", std::string(text).replace(text.find("\"float32\""), 9, "\"exakt\""));
+  expect_error("CONFIG_VALUE", "angles", [&] { read_decoder_config(folder.path()); });
   for (const auto position :
        {PositionEncoding::learned, PositionEncoding::sinusoidal, PositionEncoding::none, PositionEncoding::alibi}) {
     DecoderConfig other = odd_config();
