@@ -259,6 +259,10 @@ TEST_F(Training, AFileThatIsNoCheckpointOfThisModelIsRefused) {
   expect_error("FORMAT", "options, steps and notes", [&] { rewrite("\"batch\":4", "\"batch\":\"4x\""); });
   expect_error("FORMAT", "options, steps and notes", [&] { rewrite("\"steps\":0", "\"steps\":-1"); });
   expect_error("FORMAT", "options, steps and notes", [&] { rewrite("\"rate\"", "\"speed\""); });
+  expect_error("FORMAT", "at least 1 but got 0", [&] { rewrite("\"batch\":4", "\"batch\":0"); });
+  expect_error("FORMAT", "at least 1 but got 0", [&] { rewrite("\"block\":32", "\"block\":0"); });
+  expect_error("FORMAT", "at least 1 but got 0", [&] { rewrite("\"evaluate_every\":100", "\"evaluate_every\":0"); });
+  expect_error("FORMAT", "at least 1 but got -2", [&] { rewrite("\"evaluate_batches\":", "\"evaluate_batches\":-"); });
   expect_error("TENSOR", "must have", [&] { rewrite("\"steps\":0", "\"steps\":1"); });
   EXPECT_EQ(trainer->steps(), 0);
   expect_same_weights(*trainer, *before);
