@@ -28,6 +28,8 @@ void check_scale(const char* operation, const char* what, float scale) {
 void check_kv(const char* operation, const ConstHeads& k, const ConstHeads& v, int v_head_dim) {
   check_readable(operation, "k", k);
   check_readable(operation, "v", v);
+  if (v_head_dim != 0 && !has_elements(k.layout) && has_elements(v.layout))
+    fail(Code::SHAPE, operation, "v must have no elements where k has none but got ", shape(v.layout));
   Layout expected = k.layout;
   if (v_head_dim != 0) expected.head_dim = v_head_dim;
   if (!same_shape(expected, v.layout) && has_elements(v.layout))

@@ -45,7 +45,10 @@ std::int64_t check_shift(const Heads& k, const Heads& v, const TableShape& table
   if (has_elements(v.layout) && (v.layout.batch != k.layout.batch || v.layout.tokens != k.layout.tokens))
     refuse_shift("v must have the batch and the tokens of k, ", shape(k.layout), ", but got ", shape(v.layout));
   const std::int64_t count = check_sequences(sequences, k.layout);
-  if (!has_elements(k.layout)) return count;
+  if (!has_elements(k.layout)) {
+    if (has_elements(v.layout)) refuse_shift("v must have no elements where k has none but got ", shape(v.layout));
+    return count;
+  }
   Writes written;
   written.add(memory_of("k", k));
   if (has_elements(v.layout)) {

@@ -211,6 +211,9 @@ TEST(Equation, refusals) {
   const Table table = per_head(4, 5);
   Tensors q{5, 8}, k{5, 2};
   sentence(Code::SHAPE, "k must have a multiple of the 4 heads", [&] { rotate_qk(q.view(), k.view(), table); });
+  Heads apart = q.view(0, 4);
+  apart.layout.head_stride = 48;
+  sentence(Code::ALIAS, "x and out must not overlap", [&] { rotate(q.view(0, 4), apart, table); });
 }
 
 TEST(Equation, between_multiplies_keys_by_the_quotient_of_xpos) {

@@ -151,6 +151,9 @@ TEST(ShiftOfACache, SaysWhatIsWrong) {
   indices[2] = 4, holes.skip_missing = false;
   expect_error("SHAPE", "[shift] indices must be pages of the cache, from 0 to 3, but page 2 of sequence 0 is 4",
                [&] { shift(paged_k, {}, table, 0, 2, holes); });
+  expect_error("SHAPE", "[shift] v must have no elements where k has none but got [2, 8, 2, 16]", [&] {
+    shift({nullptr, DType::f32, bthd(2, 8, 0, 16)}, v, table, 0, 1);
+  });
   expect_error("SHAPE", "[shift] lengths must point to its elements but got null",
                [&] { shift(k, v, table, 0, 1, pages(nullptr)); });
   expect_error("ALIAS",

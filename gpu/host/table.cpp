@@ -28,13 +28,15 @@ void refuse_borrowed(bool borrowed) {
 }
 
 void check_host_angles(const Frequencies& f, const rotary::Positions& p, const rotary::detail::PositionValues& values) {
+  std::vector<std::uint8_t> axis;
+  for (int h = 0; h < f.head_rows(); ++h) axis.insert(axis.end(), f.host().axis.begin(), f.host().axis.end());
   AngleJob job;
-  job.pairs = f.pairs();  // pairs of all heads, head by head
+  job.pairs = f.head_rows() * f.pairs();
   job.rows = p.batch() * p.tokens();
   job.integers = values.integers;
   job.reals = values.reals;
-  job.axes = p.axes();
-  job.axis = p.axes() > 1 ? f.host().axis.data() : nullptr;
+  job.axes = std::min(p.axes(), f.axes());
+  job.axis = job.axes > 1 ? axis.data() : nullptr;
   job.inv_freq_float32 = f.host().inv_freq_float32.data();
   check_float32(job);
 }

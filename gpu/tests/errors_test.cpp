@@ -137,6 +137,9 @@ TEST_F(GpuChecks, RefusesPositionsOfOtherAxesOrKinds) {
       three(with(geometric(6, 1.0, 0.5, 3), Pairing::half));
   expect_error("SHAPE", "[table] a rope of one axis takes positions of one axis but they have 3",
                [&] { gpu::Table(one, gpu::Positions(p, 4, 3)); });
+  expect_error("SHAPE", "[table] a rope of one axis takes positions of one axis but they have 3", [&] {
+    gpu::Table(one, Positions(std::vector<double>{3, 5, 1e39}, 3), Angles::float32);
+  });
   expect_error("SHAPE", "[table] the rope's axes are 0 to 2 but the positions have 2 axes",
                [&] { gpu::Table(three, gpu::Positions(p, 4, 2)); });
   expect_error("SHAPE", "[rotation] the rope's axes are 0 to 2 but the positions have 2 axes",

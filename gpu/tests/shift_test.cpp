@@ -118,6 +118,9 @@ TEST_F(GpuShift, RefusesWhatTheHostRefuses) {
   expect_error("SHAPE", "[shift] the table must have one row but got 1 times 2", [&] { gpu::shift(k, v, two, 0, 1); });
   expect_error("SHAPE", "[shift] keep and drop must not be negative but got -1 and 1",
                [&] { gpu::shift(k, v, table, -1, 1); });
+  expect_error("SHAPE", "[shift] v must have no elements where k has none but got [2, 8, 2, 16]", [&] {
+    gpu::shift({nullptr, DType::f32, bthd(2, 8, 0, 16)}, v, table, 0, 1);
+  });
   expect_error("PAIRING", "[shift] the table must be half or interleaved but is interleaved_to_half",
                [&] { gpu::shift(k, v, across, 0, 1); });
   expect_error("ALIAS",

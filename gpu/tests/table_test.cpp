@@ -102,6 +102,7 @@ TEST_F(GpuTable, HasTheRowsOfTheTableForAnyNumberOfTokensPairsAndAxes) {
       }
     }
   }
+  expect_host_rows(geometric(4, 1.0, 0.5, 2), std::vector<double>{3, 5, 1e39}, Angles::float32, 3);  // axis 2 is unused
   const std::vector<std::int64_t> many = rising(-100000, 3001);  // more rows than blocks
   for (const int pairs : {3, 64, 200}) expect_host_rows(geometric(pairs, 1.0, 0.87), many);
 }

@@ -260,7 +260,10 @@ std::pair<Tensor, std::string> ids_of(const PerplexityOptions& options, const De
     std::error_code error;
     if (!fs::exists(checkpoint, error))
       throw UsageError("give --text or --ids: DIR is no run of rotary-torch train, whose text would be the default");
-    path = rotary_torch::saved_run(checkpoint).notes.at("text");  // "": that of the preset smoke
+    const auto notes = rotary_torch::saved_run(checkpoint).notes;
+    if (!notes.contains("text"))
+      throw UsageError("give --text or --ids: DIR's checkpoint does not note the run's text");
+    path = notes.at("text");  // "": that of the preset smoke
   }
   const std::string text = path.empty() ? std::string(rotary_torch::smoke_text()) : rotary_torch::read_text(path);
   const Vocabulary characters = read_characters("perplexity", options.dir, config, "--text");

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <charconv>
 #include <chrono>
 #include <cmath>
 #include <csignal>
@@ -107,6 +108,17 @@ struct Plan {
   Notes notes;  // the checkpoint stores them: words of the command line
 };
 
+// The number that a checkpoint notes under this key. Throws FORMAT.
+template <class Number>
+Number noted(const Notes& notes, const char* key) {
+  const auto note = notes.find(key);
+  const std::string text = note != notes.end() ? note->second : "";
+  Number number{};
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (error == std::errc() && end == text.data() + text.size()) return number;
+  refuse_resume(Code::FORMAT, key, " in the checkpoint's notes must be a number but got ", files::in_quotes(text));
+}
+
 // A value that the command line leaves out is taken from the checkpoint; one that it gives must not contradict it.
 Plan plan_of(const Request& request) {
   std::optional<rotary_torch::SavedRun> saved;
@@ -125,10 +137,13 @@ Plan plan_of(const Request& request) {
   const std::string position = request.position.value_or(saved_or("position", "rope"));
   const auto encoding = rotary_torch::position_encoding(position);
   if (!encoding) refuse(Code::VALUE, "a position must be one of the encodings but got ", files::in_quotes(position));
-  const std::string fraction = saved_or("rope_fraction", "none");
+  if (request.rope_fraction && *encoding != rotary_torch::PositionEncoding::rope)
+    refuse(Code::VALUE, "--rope-fraction takes the position rope but got ", position);
+  const bool noted_fraction = saved_or("rope_fraction", "none") != "none";
   Plan plan;
-  plan.preset = rotary_torch::preset(request.preset.value_or(saved_or("preset", "nanogpt-cpu")), *encoding,
-                                     request.rope_fraction.value_or(fraction == "none" ? 0 : std::stod(fraction)));
+  plan.preset = rotary_torch::preset(
+      request.preset.value_or(saved_or("preset", "nanogpt-cpu")), *encoding,
+      request.rope_fraction.value_or(noted_fraction ? noted<double>(saved->notes, "rope_fraction") : 0));
   if (saved) plan.preset.training = saved->options, plan.notes = saved->notes;
   plan.preset.training.steps = request.steps.value_or(plan.preset.training.steps);
   plan.preset.training.seed = request.seed.value_or(plan.preset.training.seed);
@@ -184,8 +199,8 @@ class TrainingRun {
         begun_at_(trainer.steps()),
         log_(request.file("loss.jsonl"), trainer.steps()) {
     if (plan_.notes.contains("validation_step")) {
-      validation_loss_ = std::stod(plan_.notes["validation_loss"]);
-      evaluated_step_ = std::stoll(plan_.notes["validation_step"]);
+      validation_loss_ = noted<double>(plan_.notes, "validation_loss");
+      evaluated_step_ = noted<std::int64_t>(plan_.notes, "validation_step");
     }
     if (begun_at_ > options_.steps) {
       refuse_resume(Code::RESUME, "--steps must be ", begun_at_, " or more, which are done, but got ", options_.steps);

@@ -72,6 +72,8 @@ TEST(OwnFiles, ConfigComesBackAsItWas) {
   const DecoderConfig read = read_decoder_config(folder.path());
   EXPECT_EQ(decoder_config_json(read, 7), text);
   EXPECT_EQ(read.rope->rope, config.rope->rope) << text;
+  write_text(folder / "config.json", std::string(text).replace(text.find("\"float32\""), 9, "\"exakt\""));
+  expect_error("CONFIG_VALUE", "angles", [&] { read_decoder_config(folder.path()); });
   for (const auto position :
        {PositionEncoding::learned, PositionEncoding::sinusoidal, PositionEncoding::none, PositionEncoding::alibi}) {
     DecoderConfig other = odd_config();
@@ -96,6 +98,23 @@ TEST(OwnFiles, ModelComesBackWithTheSameBits) {
   tensors["layers.0.attention.extra"] = at::ones({1});
   write_all(folder / "model.safetensors", tensors);
   expect_error("TENSOR", "has no \"layers.0.attention.extra\"", [&] { load_decoder(folder.path()); });
+}
+
+TEST(OwnFiles, AModelThatConfigJsonCannotHoldIsRefusedBeforeAnythingIsWritten) {
+  const auto refused = [](const auto& change) {
+    const ScratchFolder folder;
+    DecoderConfig config = odd_config();
+    change(config);
+    Decoder model(config);
+    expect_error("CONFIG_VALUE", "a causal decoder", [&] { save_decoder(*model, folder.path()); });
+    EXPECT_TRUE(fs::is_empty(folder.path()));
+  };
+  refused([](DecoderConfig& c) { c.causal = false; });
+  refused([](DecoderConfig& c) { c.rotary_value = true; });
+  refused([](DecoderConfig& c) { c.stored_table = true, c.rope->rope.rotary_dim = 10; });
+  refused([](DecoderConfig& c) { c.masked_head = true; });
+  refused([](DecoderConfig& c) { c.token_types = 2; });
+  refused([](DecoderConfig& c) { c.embedding_width = 8; });
 }
 
 TEST(OwnFiles, TensorsOfEveryTypeGoThereAndBack) {

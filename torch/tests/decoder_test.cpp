@@ -322,6 +322,7 @@ TEST(Decoder, RefusesWhatCannotBe) {
   refused("SHAPE", "kv_heads must divide the 4 heads but got 3", [](DecoderConfig& c) { c.kv_heads = 3; });
   refused("SHAPE", "heads must divide width 32", [](DecoderConfig& c) { c.heads = 5; });
   refused("SHAPE", "layers must be at least 1", [](DecoderConfig& c) { c.layers = 0; });
+  refused("SHAPE", "layers must be at most 10000 but got 10001", [](DecoderConfig& c) { c.layers = 10001; });
   refused("SHAPE", "the rope must be for heads of 8", [](DecoderConfig& c) { c.rope = tiny_rope(6, 6); });
   refused("ROPE", "a rope must be given", [](DecoderConfig& c) { c.rope.reset(); });
   refused("SHAPE", "windows must be none or one for each of the 2", [](DecoderConfig& c) { c.windows = {1}; });

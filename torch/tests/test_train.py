@@ -131,11 +131,37 @@ class Train(unittest.TestCase):
                               (["--steps", 5], "steps must be 2")]:
             done = run("--resume", "--output", self.folder / "run", *options)
             self.refused(done, "RESUME", part)
+        self.good(self.smoke("alibi", "--steps", 2, "--position", "alibi"))
+        self.refused(run("--resume", "--output", self.folder / "alibi", "--rope-fraction", 0.5), "VALUE", "got alibi")
         self.good(run("--resume", "--output", self.folder / "run", "--rope-fraction", 1, "--seed", 1337, "--steps", 2))
         text.write_text("round goes the wheel and round goes the night\n" * 20)
         self.refused(run("--resume", "--output", self.folder / "run"), "RESUME", "text_hash")
         self.refused(run("--resume", "--output", self.folder / "none"), "FILE", "--resume")
         self.assertFalse((self.folder / "none").exists())
+
+    def test_a_checkpoint_whose_notes_say_nothing_or_no_number_is_refused(self):
+        folder = self.folder / "run"
+        self.good(self.smoke("run", "--steps", 2))
+        checkpoint = folder / "checkpoint.safetensors"
+        data = checkpoint.read_bytes()
+        end = 8 + int.from_bytes(data[:8], "little")
+
+        def note(change):
+            header = json.loads(data[8:end])
+            record = json.loads(header["__metadata__"]["rotary training run"])
+            change(record["notes"])
+            header["__metadata__"]["rotary training run"] = json.dumps(record)
+            text = json.dumps(header).encode()
+            text += b" " * (-len(text) % 8)
+            checkpoint.write_bytes(len(text).to_bytes(8, "little") + text + data[end:])
+
+        for key, text in [("rope_fraction", "half"), ("validation_loss", "1.5x"), ("validation_step", "")]:
+            note(lambda notes: notes.update({key: text}))
+            self.refused(run("--resume", "--output", folder), "FORMAT", key, "must be a number")
+        note(lambda notes: notes.clear())
+        done = subprocess.run([PROGRAM, "perplexity", folder, "--length", "8"], capture_output=True, text=True)
+        self.assertEqual(done.returncode, 2, done.stderr)
+        self.assertIn("--text", done.stderr)
 
     def test_a_folder_with_a_model_in_it_is_left_alone(self):
         for name in FILES:

@@ -154,6 +154,22 @@ TEST(Op, RefusesATableWhosePairingNobodySet) {
   EXPECT_NE(sentence_of([] { RotaryEmbedding(rotary::Rope{.head_dim = 8}); }).find("pairing"), std::string::npos);
 }
 
+TEST(Op, RefusesTangents) {
+  const auto level = static_cast<std::int64_t>(torch::autograd::ForwardADLevel::get_next_idx());
+  const TableTensors rows = tensors(table_of(plain_rope(8), 0, 4));
+  const auto dual = [level](const Tensor& x) { return at::_make_dual(x, at::ones_like(x), level); };
+  const Tensor x = torch::zeros({1, 4, 2, 8}), speeds = torch::ones({4}, at::kDouble);
+  const auto refused = [](const auto& call) {
+    EXPECT_NE(sentence_of(call).find("must have no tangent"), std::string::npos) << sentence_of(call);
+  };
+  refused([&] { rotate_(dual(x), rows, Dims::bthd); });
+  refused([&] { rotate_(x, {dual(rows.cos), rows.sin, rows.pairing}, Dims::bthd); });
+  refused([&] { rotate_(x, {rows.cos, dual(rows.sin), rows.pairing}, Dims::bthd); });
+  refused([&] { table(torch::arange(3), dual(speeds)); });
+  refused([&] { table(dual(torch::arange(3, at::kDouble)), speeds); });
+  torch::autograd::ForwardADLevel::release_idx(static_cast<std::uint64_t>(level));
+}
+
 TEST(Op, ErrorsOfTheCoreKeepTheirSentence) {
   const Tensor overlapping = torch::zeros({1, 4, 1, 8}).expand({1, 4, 3, 8});
   const std::string sentence =
@@ -321,6 +337,17 @@ TEST(Embedding, SaysWhatItIsAndWhatIsWrong) {
               rope(q, q, torch::tensor({0.5F, 1.0F, 2.0F}), Dims::bthd);
             }).find("positions must be"),
             std::string::npos);
+  rotary::Rope xpos = plain_rope(16), phase = xpos, sums = xpos;
+  xpos.xpos.scale = 512, phase.phase = std::vector<double>(8, 0.5);
+  sums.summed_axes = sums.head_rows = 2, sums.inv_freq = std::vector<double>(32, 0.5);
+  RotaryEmbedding amplitude(xpos);
+  EXPECT_NE(sentence_of([&] { amplitude(q, q, 0, Dims::bthd); }).find("a rope without xPos"), std::string::npos);
+  for (const rotary::Rope& more : {xpos, phase, sums}) {
+    EXPECT_NE(sentence_of([&] {
+                RotaryEmbedding bad(more, RotaryEmbeddingOptions{.learned = true});
+              }).find("learned frequencies take a rope without phase"),
+              std::string::npos);
+  }
   rotary::Rope odd = plain_rope(7);
   EXPECT_NE(sentence_of([&] { RotaryEmbedding bad(odd); }).find("["), std::string::npos);
 }

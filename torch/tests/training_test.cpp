@@ -162,6 +162,15 @@ TEST_F(Training, AResumedRunHasTheBitsOfAnUnbrokenOne) {
   }
 }
 
+TEST_F(Training, ACheckpointKeepsTheBitsOfAModelInF64) {
+  const auto saved = trainer_of(small_preset()), loaded = trainer_of(small_preset());
+  for (Trainer* trainer : {saved.get(), loaded.get()}) trainer->model()->to(at::kDouble);
+  for (at::Tensor& parameter : saved->model()->parameters()) parameter.detach().div_(3);
+  saved->save(path("c.safetensors"));
+  loaded->load(path("c.safetensors"));
+  expect_same_weights(*saved, *loaded);
+}
+
 // The first step of AdamW is -rate sign(gradient), and -rate weight_decay weight for matrices; the first moments are
 // (1 - beta1) times the clipped gradients.
 TEST_F(Training, AStepClipsAllGradientsTogetherAndDecaysMatricesAlone) {
@@ -250,6 +259,10 @@ TEST_F(Training, AFileThatIsNoCheckpointOfThisModelIsRefused) {
   expect_error("FORMAT", "options, steps and notes", [&] { rewrite("\"batch\":4", "\"batch\":\"4x\""); });
   expect_error("FORMAT", "options, steps and notes", [&] { rewrite("\"steps\":0", "\"steps\":-1"); });
   expect_error("FORMAT", "options, steps and notes", [&] { rewrite("\"rate\"", "\"speed\""); });
+  expect_error("FORMAT", "at least 1 but got 0", [&] { rewrite("\"batch\":4", "\"batch\":0"); });
+  expect_error("FORMAT", "at least 1 but got 0", [&] { rewrite("\"block\":32", "\"block\":0"); });
+  expect_error("FORMAT", "at least 1 but got 0", [&] { rewrite("\"evaluate_every\":100", "\"evaluate_every\":0"); });
+  expect_error("FORMAT", "at least 1 but got -2", [&] { rewrite("\"evaluate_batches\":", "\"evaluate_batches\":-"); });
   expect_error("TENSOR", "must have", [&] { rewrite("\"steps\":0", "\"steps\":1"); });
   EXPECT_EQ(trainer->steps(), 0);
   expect_same_weights(*trainer, *before);

@@ -93,6 +93,8 @@ class JudgedAppends {
   void heads() {
     append("SHAPE", "v must have the shape of k, [2, 3, 2, 16], or no elements, but got [2, 3, 1, 16]",
            [](Append& c) { c.v.layout = bthd(2, 3, 1, 16); });
+    append("SHAPE", "v must have no elements where k has none but got [2, 3, 2, 16]",
+           [](Append& c) { c.k.layout.head_dim = 0, c.cache.v_head_dim = 16; });
     append("SHAPE", "k must point to its elements but got null", [](Append& c) { c.k.data = nullptr; });
     append("DTYPE", "v must be aligned to the 4 bytes of f32 but got an address 2 beyond",
            [](Append& c) { c.v.data = beyond(c.v.data, 2); });

@@ -83,6 +83,13 @@ inline std::vector<RefusedTable> refused_tables() {
   Frequencies axes = plain;
   axes.axis = {0, 1, 2, 0};
   all.push_back({"SHAPE", "the rope's axes are 0 to 2 but the positions have 2 axes", axes, {1, 2}, 2});
+  axes.axis = {0, 1}, axes.inv_freq = {1, 0.5, 1, 0x1p116}, axes.head_rows = 2;
+  all.push_back({"POSITION",
+                 "position * inv_freq must be finite in float32 but is 10000 * 8.3076749736557242e+34 at position 1",
+                 axes,
+                 {3, 10000},
+                 2,
+                 float32});
   return all;
 }
 

@@ -145,13 +145,13 @@ bool Checkpoint::unties(const std::string& head, const std::string& embedding, a
   return has(own) && !at::equal(read(own, shape), read(name_of(embedding), shape));
 }
 
-Tensor Checkpoint::read(const std::string& name, at::IntArrayRef shape) {
+Tensor Checkpoint::read(const std::string& name, at::IntArrayRef shape, at::ScalarType type) {
   expect(name, shape);
-  const ElementType type = files_->info(name).type;
-  refuse_checkpoint.unless(rotary::dtype_of(type) || type == ElementType::f64, Code::TENSOR, in_quotes(name),
-                           " must be F32, F16, BF16 or F64 but is ", rotary::name(type));
+  const ElementType stored = files_->info(name).type;
+  refuse_checkpoint.unless(rotary::dtype_of(stored) || stored == ElementType::f64, Code::TENSOR, in_quotes(name),
+                           " must be F32, F16, BF16 or F64 but is ", rotary::name(stored));
   used_[name] = true;
-  return torch_tensor(files_->read(name)).to(at::kFloat);
+  return torch_tensor(files_->read(name)).to(type);
 }
 
 void Checkpoint::read_into(const Stored& stored) {

@@ -49,9 +49,9 @@ class Checkpoint {
   void expect(const std::string& name, at::IntArrayRef shape) const;
   // Whether the file has another matrix for a head that the config ties to the embedding: transformers then uses it.
   bool unties(const std::string& head, const std::string& embedding, at::IntArrayRef shape);
-  // The tensor as f32, from f32, f16, bf16 or f64 on disk; marks it as used. Throws TENSOR, with the name and both
-  // shapes, if it is missing or has another shape or type.
-  at::Tensor read(const std::string& name, at::IntArrayRef shape);
+  // The tensor in the given type, from f32, f16, bf16 or f64 on disk; marks it as used. Throws TENSOR, with the name
+  // and both shapes, if it is missing or has another shape or type.
+  at::Tensor read(const std::string& name, at::IntArrayRef shape, at::ScalarType type = at::kFloat);
   // A model of make() with its parameters from the file, in evaluation mode. A model without memory is made first, so
   // that a file that lacks tensors of the config's sizes is refused before memory is allocated.
   template <class Make>

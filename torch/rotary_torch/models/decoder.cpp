@@ -343,11 +343,11 @@ LoadedDecoder load_decoder(const std::filesystem::path& dir) {
 }
 
 void save_decoder(const DecoderImpl& model, const std::filesystem::path& dir) {
+  const std::string config = decoder_config_json(model.config(), parameter_count(model));  // throws before any write
   std::vector<std::pair<std::string, Tensor>> tensors;
   for (const auto& item : model.named_parameters()) tensors.emplace_back(item.key(), item.value());
   write_tensors(dir / "model.safetensors", tensors, {{"format", "pt"}});
-  rotary::files::write_whole("save_decoder", dir / "config.json",
-                             decoder_config_json(model.config(), parameter_count(model)));
+  rotary::files::write_whole("save_decoder", dir / "config.json", config);
 }
 
 }  // namespace rotary_torch

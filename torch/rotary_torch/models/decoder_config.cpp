@@ -104,6 +104,7 @@ struct Reader {
   void read(std::string_view key, PositionEncoding& position) const { word(key, position, PositionEncoding::alibi); }
   void read(std::string_view key, Norm& norm) const { word(key, norm, Norm::rms); }
   void read(std::string_view key, Residual& residual) const { word(key, residual, Residual::notebook); }
+  void read(std::string_view key, rotary::Angles& angles) const { word(key, angles, rotary::Angles::float32); }
   void read(std::string_view key, Activation& chosen) const { word(key, chosen, Activation::quick_gelu); }
 
   // An enumerator up to `last`, by its name; unchanged if there is no such key.
@@ -133,7 +134,8 @@ DecoderConfig read_own(const std::string& text, const Object& keys) {
   DecoderConfig c;
   for_each_field(c, Reader{keys});
   if (c.position == PositionEncoding::rope) c.rope = sole_rope(rotary::parse_config(text));
-  c.angles = keys.text("angles") == "exact" ? rotary::Angles::exact : rotary::Angles::float32;
+  c.angles = rotary::Angles::float32;
+  Reader{keys}("angles", c.angles);
   const std::vector<int> windows = keys.integers("windows").value_or(std::vector<int>());
   c.windows.assign(windows.begin(), windows.end());
   c.padding_id = keys.integer("pad_token_id", 0, max_value).value_or(-1);
@@ -238,7 +240,9 @@ static void check(const DecoderConfig& c) {
   for (const auto& [what, size] : sizes) {
     refuse_config.unless(size >= 1, Code::SHAPE, what, " must be at least 1 but got ", size);
   }
-  constexpr std::int64_t max_rows = std::int64_t{1} << 24;
+  constexpr std::int64_t max_layers = 10000, max_rows = std::int64_t{1} << 24;
+  refuse_config.unless(c.layers <= max_layers, Code::SHAPE, "layers must be at most ", max_layers, " but got ",
+                       c.layers);
   refuse_config.unless(!c.stored_table || c.context <= max_rows, Code::SHAPE, "a stored table has at most ", max_rows,
                        " rows but got ", c.context);
   refuse_config.unless(c.dropout >= 0 && c.dropout < 1, Code::CONFIG_VALUE,
@@ -317,6 +321,10 @@ std::string decoder_config_json(const DecoderConfig& config, std::int64_t parame
                        c.rope->rope.pairing != rotary::Pairing::interleaved_to_half)),
       Code::ROPE, "config.json takes a decoder whose rope turns the first elements in place and ",
       "counterclockwise but got another model");
+  refuse_config.unless(c.causal && !c.rotary_value && !c.stored_table && !c.masked_head && c.token_types == 0 &&
+                           c.embedding_width == c.width,
+                       Code::CONFIG_VALUE, "config.json takes a causal decoder without rotary_value, stored_table, ",
+                       "masked_head, token_types and an embedding_width of its own but got another model");
   OrderedJson json = {{"model_type", "rotary_decoder"}};
   for_each_field(c, [&json](const char* key, const auto& value) {
     if constexpr (std::is_enum_v<std::decay_t<decltype(value)>>) {

@@ -446,11 +446,12 @@ struct Rotation : torch::autograd::Function<Rotation> {
   }
 };
 
+bool has_tangent(const Tensor& t) { return t._fw_grad(0).defined(); }
+
 Tensor rotate_autograd(const Tensor& x, const Tensor& cos, const Tensor& sin, std::string_view pairing,
                        std::string_view layout, std::int64_t first, bool backward) {
-  const auto tangent = [](const Tensor& t) { return t._fw_grad(0).defined(); };
   const bool recorded = at::GradMode::is_enabled() && (x.requires_grad() || cos.requires_grad() || sin.requires_grad());
-  if (recorded || tangent(x) || tangent(cos) || tangent(sin)) {
+  if (recorded || has_tangent(x) || has_tangent(cos) || has_tangent(sin)) {
     return Rotation::apply(x, cos, sin, Words(pairing, layout, first, backward));
   }
   const at::AutoDispatchBelowADInplaceOrView below;
@@ -461,6 +462,8 @@ void rotate_in_place_autograd(const Tensor& x, const Tensor& cos, const Tensor& 
                               std::string_view layout, std::int64_t first) {
   TORCH_CHECK(!at::GradMode::is_enabled() || !(x.requires_grad() || cos.requires_grad() || sin.requires_grad()),
               "[rotate_] in place has no gradient: use rotate, or torch.no_grad()");
+  TORCH_CHECK(!has_tangent(x) && !has_tangent(cos) && !has_tangent(sin),
+              "[rotate_] x, cos and sin must have no tangent, as there is no forward mode, but got one");
   {
     const at::AutoDispatchBelowADInplaceOrView below;
     call_in_place(x, cos, sin, pairing, layout, first);
@@ -536,6 +539,8 @@ Tensor per_pair(const Tensor& positions, at::IntArrayRef axis) {
 CosSin table_autograd(const Tensor& positions, const Tensor& inv_freq, double attention_factor, at::IntArrayRef axis) {
   TORCH_CHECK(!at::GradMode::is_enabled() || !positions.requires_grad(),
               "[table] positions have no gradient: detach them");
+  TORCH_CHECK(!has_tangent(positions) && !has_tangent(inv_freq),
+              "[table] positions and inv_freq must have no tangent, as there is no forward mode, but got one");
   const auto [cos, sin] = [&] {
     const at::AutoDispatchBelowADInplaceOrView below;
     return call_table(positions, inv_freq, attention_factor, axis);

@@ -33,6 +33,9 @@ RotaryEmbeddingImpl::RotaryEmbeddingImpl(rotary::Rope rope, RotaryEmbeddingOptio
   if (!options_.learned) return;
   TORCH_CHECK(options_.angles == rotary::Angles::exact && options_.rounding == rotary::Rounding::f32,
               "[rotary_embedding] learned frequencies take exact angles and f32 rows but got other options");
+  TORCH_CHECK(rope_.phase.empty() && rope_.xpos.scale == 0 && rope_.head_rows == 1 && rope_.summed_axes == 0,
+              "[rotary_embedding] learned frequencies take a rope without phase, xPos, rows per head and sums of axes "
+              "but got one with them");
   inv_freq = register_parameter("inv_freq", at::tensor(start.inv_freq, at::kDouble));
   attention_factor = register_parameter("attention_factor", at::scalar_tensor(start.attention_factor, at::kDouble));
 }
@@ -59,6 +62,8 @@ Tensor RotaryEmbeddingImpl::rotate(const Tensor& x, const TableTensors& table, D
 
 std::pair<Tensor, Tensor> RotaryEmbeddingImpl::forward(const Tensor& q, const Tensor& k,
                                                        const TokenPositions& positions, Dims dims) const {
+  TORCH_CHECK(rope_.xpos.scale == 0, "[rotary_embedding] forward takes a rope without xPos, whose inverse keys take, ",
+              "but got one with it: turn q and k by a module each (XPos::reciprocal)");
   const std::int64_t tokens = tokens_of(q, dims);
   const std::int64_t* offset = std::get_if<std::int64_t>(&positions);
   const TableTensors rows =

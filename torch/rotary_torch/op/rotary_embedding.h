@@ -17,7 +17,8 @@ struct RotaryEmbeddingOptions {
   std::int64_t first = 0;  // element of the head where the rotated block begins
   rotary::Angles angles = rotary::Angles::exact;
   rotary::Rounding rounding = rotary::Rounding::f32;  // rounds cos and sin
-  bool learned = false;  // inv_freq and attention_factor become parameters (f64; exact angles, f32 rows)
+  bool learned = false;  // inv_freq and attention_factor become parameters (f64; exact angles, f32 rows; of a rope
+                         // without phase, xPos, rows per head and sums of axes)
 };
 
 // The positions of the tokens: an offset (offset, offset + 1, ...), or position_ids, integers or float64 [tokens] or
@@ -33,7 +34,7 @@ class RotaryEmbeddingImpl : public torch::nn::Module {
   explicit RotaryEmbeddingImpl(rotary::Rope rope, RotaryEmbeddingOptions options = {});
   explicit RotaryEmbeddingImpl(const rotary::ModelRope& rope, RotaryEmbeddingOptions options = {});  // takes rope.first
 
-  // Returns q and k rotated. They may differ in heads and dtype.
+  // Returns q and k rotated. They may differ in heads and dtype. Refuses a rope with xPos, whose inverse keys take.
   std::pair<at::Tensor, at::Tensor> forward(const at::Tensor& q, const at::Tensor& k, const TokenPositions& positions,
                                             Dims dims) const;
 

@@ -367,6 +367,11 @@ SavedRun saved_run(const fs::path& checkpoint) {
   const std::map<std::string, std::string> metadata = rotary::SafetensorsFile(checkpoint).metadata();
   try {
     SavedRun saved = Json::parse(metadata.at(run_key)).get<SavedRun>();
+    const TrainingOptions& o = saved.options;
+    const std::int64_t least = std::min({o.batch, o.block, o.evaluate_every, o.evaluate_batches});
+    Refusal{"checkpoint"}.unless(least >= 1, Code::FORMAT, checkpoint.string(),
+                                 ": batch, block, evaluate_every and evaluate_batches must be at least 1 but got ",
+                                 least);
     if (saved.steps >= 0) return saved;
   } catch (const std::out_of_range&) {  // metadata without a run
   } catch (const Json::exception&) {
@@ -380,7 +385,8 @@ void Trainer::load(const fs::path& checkpoint) {
   check_same(saved.options, options_);
   Checkpoint file(checkpoint);
   std::vector<std::pair<at::Tensor, at::Tensor>> copies;  // applied only after everything has been read
-  for (const auto& [name, target] : tensors()) copies.emplace_back(target, file.read(name, target.sizes()));
+  for (const auto& [name, target] : tensors())
+    copies.emplace_back(target, file.read(name, target.sizes(), target.scalar_type()));
   if (const std::vector<std::string> others = file.unused(); !others.empty()) {
     Refusal{"checkpoint"}(Code::TENSOR, checkpoint.string(), ": the model must have all tensors but has no ",
                           in_quotes(others.front()));
