@@ -277,9 +277,8 @@ class PartReader {
     whole.turns_back = part_.family.turns_back;
     if (!ropes_.empty()) {
       whole.indexer = indexer_of(part_, pairing);
-      const Json* latent = is_mla(part_) ? part_.keys.peek("kv_lora_rank") : nullptr;
-      if (latent != nullptr && latent->is_number_integer())
-        whole.latent = static_cast<int>(std::clamp<std::int64_t>(latent->get<std::int64_t>(), 0, max_head_dim));
+      if (is_mla(part_))
+        whole.latent = static_cast<int>(part_.keys.integer("kv_lora_rank", 0, max_head_dim).value_or(0));
       whole.context = context_length(part_.keys).value_or(0);
     }
     const bool typed =
