@@ -175,6 +175,10 @@ std::optional<Kind> kind_of(Pairing pairing) noexcept {
   return std::nullopt;
 }
 
+Block Block::reversed() const noexcept {
+  constexpr Kind other[] = {Kind::half, Kind::interleaved, Kind::half_to_interleaved, Kind::interleaved_to_half};
+  return {other[static_cast<std::size_t>(kind)], first, pairs};
+}
 std::array<int, 2> Block::input(int pair) const noexcept {
   return elements_of(*this, pair, is_apart(kind, Kind::half_to_interleaved));
 }

@@ -271,10 +271,9 @@ struct Call {
 };
 
 NamedCheck Call::examine(const TensorPair& pair, const Subject& one) const {
-  if (!checks && one.turns) return {{pair.name, diagnose_pair(pair.before, pair.after, one)}, {}};
+  if (!checks && one.turns) return {pair.name, diagnose_pair(pair.before, pair.after, one)};
   if (checks && pair.after.shape.empty()) {
-    NamedCheck alone{{pair.name, {}}, {}};
-    alone.outcome = Outcome::undecided;
+    NamedCheck alone{.name = pair.name, .outcome = Outcome::undecided};
     alone.diagnosis.found = {finding(Cause::one_file)};
     return alone;
   }
@@ -406,7 +405,7 @@ void add_blocks(const Call& call, const std::vector<const TensorPair*>& pairs, c
 // Adds a fault that other layers of the model or other tensors of the file explain. by: the subject by which the tensor
 // was examined.
 void find_layers(const Request& request, const tools::Subject& question, const Subject& by,
-                 const std::vector<TensorPair>& pairs, const TensorPair& pair, NamedDiagnosis& one) {
+                 const std::vector<TensorPair>& pairs, const TensorPair& pair, NamedCheck& one) {
   const Verdict verdict = one.diagnosis.verdict;
   if (!request.model || request.rotated || verdict == Verdict::as_configured) return;
   if (question.rivals.size() > 1 || !question.turns || pair.after.shape.empty()) return;
@@ -493,10 +492,9 @@ std::vector<NamedCheck> answers(Call& call, const std::vector<TensorPair>& pairs
 }  // namespace
 
 Diagnosed diagnose(const Request& request, const std::vector<TensorPair>& pairs) {
-  Diagnosed result;
   Call call{request};
-  for (const NamedCheck& one : answers(call, pairs)) result.tensors.push_back(one);
-  for (NamedDiagnosis& one : result.tensors) say(one);
+  Diagnosed result{answers(call, pairs), {}};
+  std::ranges::for_each(result.tensors, say);
   result.all = combine(result.tensors);
   const std::string& rope = result.tensors.front().rope;
   const bool one_rope = std::ranges::all_of(result.tensors, [&](const auto& one) { return one.rope == rope; });
@@ -518,11 +516,8 @@ CheckResult check(const Request& request, const std::vector<TensorPair>& pairs) 
   Call call{request, true};
   result.tensors = answers(call, pairs);
   if (request.rotated) settle_orders(result.tensors);
-  for (NamedCheck& one : result.tensors) {
-    say(one);
-    result.diagnosed.tensors.push_back(one);
-  }
-  result.diagnosed.all = combine(result.diagnosed.tensors, request.rotated ? "the same in both files" : as_asked);
+  std::ranges::for_each(result.tensors, say);
+  result.all = combine(result.tensors, request.rotated ? "the same in both files" : as_asked);
   result.power = common_power(result.tensors);
   return result;
 }

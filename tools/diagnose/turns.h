@@ -33,6 +33,7 @@ struct Block {
   std::array<int, 2> input(int pair) const noexcept;   // the elements of a head that the pair reads
   std::array<int, 2> output(int pair) const noexcept;  // and writes
   int rotary_dim() const noexcept { return 2 * pairs; }
+  Block reversed() const noexcept;  // reads what this writes and writes what this reads
   // The same elements, read where they are written.
   Block in_place() const noexcept {
     return {output(0)[1] == output(0)[0] + 1 ? Kind::interleaved : Kind::half, first, pairs};
@@ -141,6 +142,7 @@ struct Motion {
   // The size of all angles that the engine computed: size(), and with `from` the angles of the tensor before too.
   double computed(std::int64_t row, int pair) const noexcept;
   Complex turn(std::int64_t row, int pair) const noexcept;
+  Motion reversed() const;  // undoes it
 };
 
 // Rotates the block of every head of the elements, which lie as the sample's, by the motion, in double
@@ -187,7 +189,6 @@ Fit compare(const Turns&, const Motion&, double slack = float32_slack,
 // rounding.
 struct FoundPrecision {
   std::optional<Precision> precision;  // empty where the data do not tell
-  bool angles = false;                 // the angles have that precision, not the table alone
   Cause cause = Cause::coarse_table;   // which numbers have few bits
   Fit fit;                             // the motion's, with that precision
 };

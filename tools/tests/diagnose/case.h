@@ -49,9 +49,12 @@ inline diagnose::Checked compared(const Tensor& before, const Tensor& after, con
   return *first;
 }
 
-inline void expect_said(const Diagnosis& found, Verdict verdict, const std::string& words) {
-  EXPECT_EQ(found.verdict, verdict) << found.sentence;
+inline void expect_words(const Diagnosis& found, const std::string& words) {
   EXPECT_NE(found.sentence.find(words), std::string::npos) << found.sentence;
+}
+inline void expect_said(const Diagnosis& found, Verdict verdict, const std::string& words = "") {
+  EXPECT_EQ(found.verdict, verdict) << found.sentence;
+  expect_words(found, words);
 }
 
 struct Case {
@@ -62,7 +65,7 @@ struct Case {
     subject.used = rope ? &*rope : nullptr;
     subject.context = 4096;
     const Tensor x = tensor_of(before, type, order), y = tensor_of(after, type, order);
-    diagnose::NamedDiagnosis named{"q", diagnose::diagnose_pair(x, y, subject)};
+    diagnose::NamedCheck named{"q", diagnose::diagnose_pair(x, y, subject)};
     diagnose::say(named);
     const Diagnosis result = named.diagnosis;
     EXPECT_FALSE(result.sentence.empty());
