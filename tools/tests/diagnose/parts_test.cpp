@@ -15,25 +15,16 @@ using diagnose_tests::speeds;
 
 TEST(Patterns, Words) {
   const std::vector<double> expected = {0, 1, 2, 3, 4, 5};
-  const auto said = [](const Pattern& pattern) { return render(pattern.found); };
   const std::vector<std::pair<std::vector<double>, std::string>> patterns = {
-      {{9, 10, 11, 12, 13, 14}, "begin at 9 instead of 0, 9 too far"},
       {{0, 0.25, 0.5, 0.75, 1, 1.25}, "are 0.25 times those expected"},
-      {{5, 4, 3, 2, 1, 0}, "are in reverse order"},
-      {{4, 4, 4, 4, 4, 4}, "are 4 for every token"},
-      {{0, 1, 2, 0, 1, 2}, "begin again at 0 with token 3"},
       {{1, 1, 0, 1, 2, 3}, "begin at 0 with token 2, as after 2 tokens of padding"},
       {{0, 1, 5, 2, 9, 2}, "are not those expected: the first that differs is 5 instead of 2"}};
   for (const auto& [position, words] : patterns)
-    EXPECT_EQ(said(pattern_of(position, expected, 1)), "is rotated at positions that " + words);
+    EXPECT_EQ(render(pattern_of(position, expected, 1).found), "is rotated at positions that " + words);
   EXPECT_EQ(pattern_of(expected, expected, 1).found.cause, Cause::as_asked);
   EXPECT_EQ(pattern_of({0, -1, -2, -3, -4, -5}, expected, 1).found.cause, Cause::direction);
   EXPECT_EQ(pattern_of({0, 2, 4, 6, 8, 10}, expected, 1).found.cause, Cause::doubled);
   EXPECT_EQ(pattern_of({0, 1, 2, 1, 2, 3}, {0, 1, 2, 0, 1, 2}, 2).found.cause, Cause::other_positions);
-  EXPECT_EQ(said(pattern_of({254, 255, 0, 1}, {254, 255, 256, 257}, 1)),
-            "is rotated at positions that are wrapped at uint8");
-  EXPECT_EQ(said(pattern_of({256, 256, 258, 260}, {256, 257, 258, 259}, 1)),
-            "is rotated at positions that are rounded to bf16");
 }
 
 std::vector<Speed> exactly(const std::vector<double>& values) {
