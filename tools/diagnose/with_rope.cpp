@@ -288,13 +288,14 @@ bool explain_by_own_time(Examination& exam, const Asked& asked) {
   const auto length_up_to = [&](std::int64_t row) {
     return std::max(trained, whole(exam.expected[0][static_cast<std::size_t>(row)]) + 1);
   };
-  Motion motion = motion_of({rope, asked.length, {}}, asked);
-  Asked placeless = asked;  // a copy of the positions for each length would take more memory than there is
-  placeless.motion.position = placeless.motion.from = {};
+  Motion motion = asked.motion;
   std::map<std::int64_t, std::vector<double>> speeds;  // by their lengths
   const auto set_length = [&](std::int64_t length) {
     const auto [one, is_new] = speeds.try_emplace(length);
-    if (is_new) one->second = motion_of({rope, length, {}}, placeless).speed;
+    if (is_new) {
+      one->second = frequencies(rope, length).inv_freq;
+      for (double& speed : one->second) speed *= asked.frequencies.clockwise ? -1 : 1;
+    }
     motion.speed = one->second;
   };
   const auto fits = [&](std::int64_t row, std::int64_t length) {

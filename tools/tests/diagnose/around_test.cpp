@@ -17,18 +17,6 @@ using diagnose::Outcome;
 using diagnose::Request;
 using Change = std::function<Data(const Data&)>;
 
-Request request_of(Model model, std::optional<PositionSet> positions = {}) {
-  Request request;
-  request.operation = "check";
-  request.model = std::move(model);
-  request.positions = std::move(positions);
-  return request;
-}
-
-Model model_of(const ModelRope& rope, ModelPart part = {}) {
-  return {.model_type = {}, .parts = {std::move(part)}, .ropes = {rope}};
-}
-
 CheckResult check(const Request& request, const std::string& name, const Data& before, const Data& after,
                   ElementType type = ElementType::f32) {
   return diagnose::check(request,

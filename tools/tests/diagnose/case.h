@@ -30,6 +30,18 @@ inline ModelRope model_rope(Scaling scaling = Unscaled{}, Pairing pairing = Pair
   return used;
 }
 
+inline Model model_of(const ModelRope& rope, ModelPart part = {}) {
+  return {.model_type = {}, .parts = {std::move(part)}, .ropes = {rope}};
+}
+
+inline diagnose::Request request_of(Model model, std::optional<PositionSet> positions = {}) {
+  diagnose::Request request;
+  request.operation = "check";
+  request.model = std::move(model);
+  request.positions = std::move(positions);
+  return request;
+}
+
 inline PositionSet from(double first, int tokens = 16) {
   PositionSet given;
   given.tokens = tokens;

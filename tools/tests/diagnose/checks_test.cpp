@@ -59,12 +59,7 @@ std::array<Tensor, 2> made(const Made& how) {
 }
 
 diagnose::Request asking(std::vector<ModelRope> ropes = {model_rope()}) {
-  diagnose::Request request;
-  request.operation = "check";
-  request.model.emplace();
-  request.model->parts = {{.path = "", .context = 4096}};
-  request.model->ropes = std::move(ropes);
-  return request;
+  return request_of({.model_type = {}, .parts = {{.path = "", .context = 4096}}, .ropes = std::move(ropes)});
 }
 
 void expect(const CheckResult& found, Outcome outcome, Cause cause) {

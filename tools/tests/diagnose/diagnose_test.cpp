@@ -422,8 +422,7 @@ TEST(Diagnose, OneHeadThatIsFlat) {
   const Data data = random_data({.batch = 2, .heads = 1}, ElementType::f32);
   Tensor x = tensor_of(data, ElementType::f32), y = tensor_of(Engine{}(data), ElementType::f32);
   x.shape = y.shape = {2, 16, 64};
-  diagnose::Request request;
-  request.model = Model{.model_type = {}, .ropes = {model_rope()}};
+  diagnose::Request request = request_of(model_of(model_rope()));
   request.layout = "flat";
   EXPECT_TRUE(diagnose::check(request, {{"k", x, y}}).equal());
 }

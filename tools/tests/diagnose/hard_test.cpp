@@ -91,8 +91,7 @@ TEST(Hard, OneLayoutForAFile) {
   const Engine by_head{.position = [](int, int, int h) { return h; }};
   EXPECT_EQ(one.diagnose(by_head).verdict, Verdict::as_configured);
   const Data k = random_data({.tokens = 8, .heads = 2}, one.type);
-  diagnose::Request request;
-  request.model = Model{.model_type = {}, .ropes = {*one.rope}};
+  const diagnose::Request request = request_of(model_of(*one.rope));
   const diagnose::Diagnosed both = diagnose::diagnose(
       request, {{"q", tensor_of(one.before, one.type), tensor_of(by_head(one.before), one.type)},
                 {"k", tensor_of(k, one.type, "bthd", "k"), tensor_of(Engine{}(k), one.type, "bthd", "k")}});
@@ -332,8 +331,7 @@ TEST(Subject, TheParameterByItsName) {
 TEST(Subject, CheckReadsATensorAsApplyDoes) {
   Case one(ElementType::f32, {.tokens = 8, .heads = 2});
   const Engine by_head{.position = [](int, int, int h) { return h; }};
-  diagnose::Request request;
-  request.model = Model{.model_type = {}, .ropes = {*one.rope}};
+  const diagnose::Request request = request_of(model_of(*one.rope));
   for (const char* name : {"k", "wk", "cached_key", "layers.0.kproj"}) {
     const diagnose::TensorPair pair{name, tensor_of(one.before, one.type, "bthd", name),
                                     tensor_of(by_head(one.before), one.type, "bthd", name)};
@@ -348,8 +346,7 @@ TEST(Request, WithoutATensorOrAllPositionsIsRefused) {
   const Data data = random_data({}, ElementType::f32);
   const std::vector<diagnose::TensorPair> pairs = {
       {"q", tensor_of(data, ElementType::f32), tensor_of(data, ElementType::f32)}};
-  diagnose::Request request;
-  request.model = Model{.model_type = {}, .ropes = {model_rope()}};
+  diagnose::Request request = request_of(model_of(model_rope()));
   test::expect_error("TENSOR", "a pair of tensors", [&] { diagnose::check(request, {}); });
   test::expect_error("TENSOR", "a pair of tensors", [&] { diagnose::diagnose(request, {}); });
   request.positions = PositionSet{.integers = {0, 1, 2}, .tokens = 16};

@@ -111,8 +111,7 @@ TEST(Judged, WhatIsNoRotationOfItsRow) {
   const Case one(ElementType::f32, {.batch = 1});
   const Tensor x = tensor_of(one.before, one.type), right = tensor_of(Engine{}(one.before), one.type),
                still = tensor_of(Engine{.position = [](int, int, int) { return 100.0; }}(one.before), one.type);
-  diagnose::Request request;
-  request.model.emplace().ropes = {*one.rope};
+  diagnose::Request request = request_of(model_of(*one.rope));
   const auto outcomes = [&](const std::vector<diagnose::TensorPair>& tensors) {
     std::vector<diagnose::Outcome> list;
     for (const diagnose::NamedCheck& found : diagnose::check(request, tensors).tensors) list.push_back(found.outcome);
