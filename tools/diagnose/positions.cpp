@@ -97,7 +97,6 @@ bool says_something(const Turns& turns, std::int64_t row) {
 struct FoundPositions {
   std::vector<double> position;
   std::vector<double> error;  // standard error; infinite where no pair of the row says anything
-  bool holds = true;          // every row has a position that explains all of its pairs
 };
 
 // A position is whole unless the data say otherwise; where most are whole, all are: else a few are nearly whole by
@@ -113,7 +112,9 @@ void make_whole(FoundPositions& found) {
   if (2 * same > std::ssize(rounded)) found.position = std::move(rounded);
 }
 
-FoundPositions find_positions(const Turns& turns, const Motion& speeds, int axis, const std::vector<double>& expected) {
+// None where some row has no position that explains all of its pairs.
+std::optional<FoundPositions> find_positions(const Turns& turns, const Motion& speeds, int axis,
+                                             const std::vector<double>& expected) {
   FoundPositions found;
   double shift = 0;  // the row before has it: most faults move all rows alike
   for (std::int64_t row = 0; row < turns.rows(); ++row) {
@@ -130,11 +131,10 @@ FoundPositions find_positions(const Turns& turns, const Motion& speeds, int axis
       if (best.misfit <= 1) break;
       best = unwrap(phases, start, range);
     }
-    shift = best.misfit <= 1 ? best.value - near : 0;
+    if (!(best.misfit <= 1)) return std::nullopt;
+    shift = best.value - near;
     found.position.push_back(best.value + from);
     found.error.push_back(best.error);
-    found.holds = best.misfit <= 1;
-    if (!found.holds) return found;
   }
   make_whole(found);
   return found;
@@ -303,12 +303,12 @@ bool find_each_axis(const Examination& exam, Motion& motion, std::vector<Pattern
   const std::int64_t batch = exam.turns.layout().batch;
   for (std::size_t axis = 0; axis < exam.expected.size(); ++axis) {
     const std::vector<double>& expected = exam.expected[axis];
-    const FoundPositions found = find_positions(exam.turns, motion, static_cast<int>(axis), expected);
-    if (!found.holds) return false;
-    patterns.push_back(pattern_of(found.position, expected, batch, found.error));
-    std::vector<double>& position = motion.position[axis] = found.position;
+    const std::optional<FoundPositions> found = find_positions(exam.turns, motion, static_cast<int>(axis), expected);
+    if (!found) return false;
+    patterns.push_back(pattern_of(found->position, expected, batch, found->error));
+    std::vector<double>& position = motion.position[axis] = found->position;
     for (std::size_t row = 0; row < position.size(); ++row) {
-      if (!std::isfinite(found.error[row]) && patterns.back().position)
+      if (!std::isfinite(found->error[row]) && patterns.back().position)
         position[row] = patterns.back().position(expected[row]);
     }
   }

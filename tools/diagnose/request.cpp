@@ -266,40 +266,39 @@ struct Call {
   bool checks = false;  // else it diagnoses
   bool open = false;    // for some tensor several ropes are possible and nothing chooses one
 
-  NamedCheck examine(const TensorPair&, const Subject&) const;
-  void finish(NamedCheck&, bool is_open);  // sets the outcome and the remarks
+  NamedCheck examine(const TensorPair& pair, const Subject& one) const {
+    if (!checks && one.turns) return {pair.name, diagnose_pair(pair.before, pair.after, one)};
+    if (checks && pair.after.shape.empty()) {
+      NamedCheck alone{.name = pair.name, .outcome = Outcome::undecided};
+      alone.diagnosis.found = {finding(Cause::one_file)};
+      return alone;
+    }
+    if (checks && request.rotated) return judge_between(pair, one, request.tolerance);
+    if (!one.turns) return judge_still(pair, one, checks ? request.tolerance : std::nullopt);
+    std::vector<const ModelRope*> others;
+    for (const ModelRope& other : request.model->ropes) {
+      if (tools::fits_width(pair.before, other) && !are_alike(other, *one.used, request.length))
+        others.push_back(&other);
+    }
+    return judge(pair, one, request.tolerance, others);
+  }
+
+  // Sets the outcome and the remarks.
+  void finish(NamedCheck& one, bool is_open) {
+    open = open || is_open;
+    if (!checks) return;
+    if (one.outcome == Outcome::differs && one.diagnosis.verdict == Verdict::cannot_tell)
+      one.diagnosis.verdict = Verdict::elements;
+    if (request.rotated || one.outcome != Outcome::equal) return;
+    const bool still = std::ranges::any_of(request.model->ropes, [&](const ModelRope& rope) {
+      return !layers_without_rope(*request.model, rope.part).empty();
+    });
+    if (one.checked.moves && still && !one.layer && !request.rope) one.remarks.push_back(finding(Cause::open_layers));
+    if (!is_open) return;
+    one.outcome = Outcome::undecided;
+    one.remarks = {finding(Cause::open_rope, {{"rope", one.rope}})};
+  }
 };
-
-NamedCheck Call::examine(const TensorPair& pair, const Subject& one) const {
-  if (!checks && one.turns) return {pair.name, diagnose_pair(pair.before, pair.after, one)};
-  if (checks && pair.after.shape.empty()) {
-    NamedCheck alone{.name = pair.name, .outcome = Outcome::undecided};
-    alone.diagnosis.found = {finding(Cause::one_file)};
-    return alone;
-  }
-  if (checks && request.rotated) return judge_between(pair, one, request.tolerance);
-  if (!one.turns) return judge_still(pair, one, checks ? request.tolerance : std::nullopt);
-  std::vector<const ModelRope*> others;
-  for (const ModelRope& other : request.model->ropes) {
-    if (tools::fits_width(pair.before, other) && !are_alike(other, *one.used, request.length)) others.push_back(&other);
-  }
-  return judge(pair, one, request.tolerance, others);
-}
-
-void Call::finish(NamedCheck& one, bool is_open) {
-  open = open || is_open;
-  if (!checks) return;
-  if (one.outcome == Outcome::differs && one.diagnosis.verdict == Verdict::cannot_tell)
-    one.diagnosis.verdict = Verdict::elements;
-  if (request.rotated || one.outcome != Outcome::equal) return;
-  const bool still = std::ranges::any_of(request.model->ropes, [&](const ModelRope& rope) {
-    return !layers_without_rope(*request.model, rope.part).empty();
-  });
-  if (one.checked.moves && still && !one.layer && !request.rope) one.remarks.push_back(finding(Cause::open_layers));
-  if (!is_open) return;
-  one.outcome = Outcome::undecided;
-  one.remarks = {finding(Cause::open_rope, {{"rope", one.rope}})};
-}
 
 // Examines each pair. Tensors of a file have one layout: those found in another one are examined again in it.
 std::vector<NamedCheck> for_each_pair(const Call& call, const std::vector<const TensorPair*>& pairs,

@@ -10,7 +10,7 @@ namespace {
 // Whether a head is the same before and after; one of zeros says nothing.
 bool is_unchanged(const Sample& sample, const Layout& layout, std::int64_t head) {
   bool zero = true;
-  Still still(sample);
+  Still still{sample};
   for (std::int64_t row = 0; row < layout.batch * layout.tokens; ++row) {
     const std::int64_t first = at(layout, row / layout.tokens, row % layout.tokens, head);
     if (!sample.noisy() && !std::ranges::equal(sample.x(first), sample.y(first))) return false;
@@ -189,6 +189,12 @@ Motion Motion::reversed() const {
   }
   back.factor = 1 / factor;
   return back;
+}
+
+void Motion::shift(double by) {
+  for (std::vector<double>& of_axis : position) {
+    for (double& one : of_axis) one += by;
+  }
 }
 
 double misfit(const Turns& turns, std::size_t at, double angle, Complex turn, double slack) {

@@ -68,17 +68,13 @@ bool alike(const Sample&, double misfit, double other);
 Noise measure_noise(const Sample&, const std::optional<Block>& asked);
 
 // Whether elements are the same before and after, but for the sample's noise.
-class Still {
- public:
-  explicit Still(const Sample& sample) noexcept : sample_(sample) {}
+struct Still {
+  const Sample& sample;
+  double sum = 0;  // the sum of squared changes, in squared errors
+  double count = 0;
+  bool moved = false;  // an element changed by more than rounding
   void add(double before, double after) noexcept;
   bool holds() const noexcept;
-
- private:
-  const Sample& sample_;
-  double sum_ = 0;  // the sum of squared changes, in squared errors
-  double count_ = 0;
-  bool moved_ = false;  // an element changed by more than rounding
 };
 
 // ---- the angles of its pairs ---------------------------------------------------------------------
@@ -143,6 +139,7 @@ struct Motion {
   double computed(std::int64_t row, int pair) const noexcept;
   Complex turn(std::int64_t row, int pair) const noexcept;
   Motion reversed() const;  // undoes it
+  void shift(double by);    // moves all positions
 };
 
 // Rotates the block of every head of the elements, which lie as the sample's, by the motion, in double

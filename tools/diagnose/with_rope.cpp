@@ -174,9 +174,7 @@ void add_offsets(Candidates& list, const Asked& asked) {
   for (const double shift : {1.0, -1.0, 2.0, -2.0}) {
     const double first = asked.motion.position[0][0];
     list.push_back({find_offset(first + shift, first), asked.motion});
-    for (std::vector<double>& positions : list.back().motion.position) {
-      for (double& position : positions) position += shift;
-    }
+    list.back().motion.shift(shift);
   }
 }
 
@@ -383,9 +381,7 @@ bool explain_by_speeds(Examination& exam, const Asked& asked) {
   const bool clockwise = sign_of(found) < 0;
   const Rope rope = rope_for_block(asked.used.rope, exam.turns.block);
   Motion motion = asked.motion;
-  for (std::vector<double>& positions : motion.position) {
-    for (double& position : positions) position += *shift;
-  }
+  motion.shift(*shift);
   const std::optional<Explanation> explained = explain_speeds(speeds_of(found), rope, asked.length, asked.context);
   for (std::size_t i = 0; i < found.size(); ++i) motion.speed[i] = found[i].speed;
   if (explained) {

@@ -51,7 +51,7 @@ inline PositionSet from(double first, int tokens = 16) {
 
 // In the first layout without a difference.
 inline diagnose::Checked compared(const Tensor& before, const Tensor& after, const Subject& subject) {
-  const diagnose::Sample sample = diagnose::sample_as_given(before, after, subject.head_dim_of(before));
+  const diagnose::Sample sample = diagnose::sample_as_given(before, after, subject);
   std::optional<diagnose::Checked> first;
   for (const diagnose::Reading& reading : diagnose::plausible_readings(sample, subject)) {
     const diagnose::Checked one = diagnose::compare(sample, reading, subject, std::nullopt).checked;

@@ -165,7 +165,7 @@ TEST(Hard, SomeTokensTellWhatAllDo) {
   const Engine engines[] = {right, interleaved, late, {.speed = speeds(9000, 32)}};
   for (const Engine& by : engines) {
     const Tensor x = tensor_of(one.before, one.type), y = tensor_of(by(one.before), one.type);
-    const diagnose::Sample all = diagnose::sample_as_given(x, y, 32);
+    const diagnose::Sample all = diagnose::sample_as_given(x, y, one.subject);
     EXPECT_EQ(one.diagnose(by).sentence, diagnose::render({"q"}, diagnose::answer(all, one.subject).diagnosis.found));
   }
   for (const Engine& by : {right, interleaved}) {  // a range of tokens is not lost
