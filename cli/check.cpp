@@ -110,10 +110,10 @@ void print(const diagnose::CheckResult& result) {
   }
   if (layers) std::cout << summary_of(checks) << '\n';
   if (result.equal() && result.power.tokens > 0) std::cout << result.power.sentence() << '\n';
-  const bool found = result.diagnosed.all.verdict != diagnose::Verdict::as_configured;
+  const bool found = result.all.verdict != diagnose::Verdict::as_configured;
   const bool is_printed = checks.size() == 1 && says_itself(checks[0]);
   if (found && !is_printed && result.outcome() != Outcome::undecided)
-    std::cout << printable(result.diagnosed.all.sentence) << '\n';
+    std::cout << printable(result.all.sentence) << '\n';
 }
 
 // ---- details -------------------------------------------------------------------------------------
@@ -163,7 +163,7 @@ std::string facts_text(const std::string& tensor, const diagnose::Diagnosis& one
 }
 
 void print_details(const diagnose::Diagnosed& diagnosed) {
-  for (const diagnose::NamedDiagnosis& one : diagnosed.tensors) {
+  for (const NamedCheck& one : diagnosed.tensors) {
     if (!one.diagnosis.facts.layout.empty()) std::cout << '\n' << facts_text(one.name, one.diagnosis);
   }
 }
@@ -235,14 +235,14 @@ void run(Options& options, bool without_verdict) {
   const std::string instead = outcome == Outcome::differs ? layout_instead(request, pairs) : "";
   progress.clear();
   if (asks_json()) {
-    print_json(options.details ? to_json(result.diagnosed) : to_json(result));
+    print_json(options.details ? to_json(static_cast<const diagnose::Diagnosed&>(result)) : to_json(result));
   } else if (instead.empty()) {
     print(result);
   } else {
     std::cout << "differs: not in the layout " << request.layout << ", as --layout says; in " << instead
               << " all is rotated as the config asks\n";
   }
-  if (options.details && !asks_json()) print_details(result.diagnosed);
+  if (options.details && !asks_json()) print_details(result);
   end_with(outcome);
 }
 

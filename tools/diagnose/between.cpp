@@ -55,18 +55,11 @@ Finding explain_difference(Diagnosis& one, const Sample& sample, const Subject& 
 // The findings on one of two rotated files, if the other is rotated as the config asks, whose rotation is undone.
 std::vector<Finding> explain_by_undoing(const Sample& sample, const Subject& subject, const Reading& reading,
                                         const Asked& asked) {
-  Motion back = asked.motion;
-  for (std::vector<double>* values : {&back.speed, &back.phase, &back.growth}) {
-    for (double& value : *values) value = -value;
-  }
-  back.factor = 1 / back.factor;
-  Block block = asked.block;
-  if (block.kind == Kind::interleaved_to_half) block.kind = Kind::half_to_interleaved;
   Subject read = subject;
   read.layout = reading.word;
   for (const bool is_second : {true, false}) {
     std::vector<double> undone = (is_second ? sample.before : sample.after).copied();
-    rotate(undone, reading.layout, block, back);
+    rotate(undone, reading.layout, asked.block.reversed(), asked.motion.reversed());
     Sample one = sample;
     if (!is_second) one.after = sample.before;
     one.before = std::move(undone);
@@ -103,7 +96,7 @@ NamedCheck judge_between(const TensorPair& pair, const Subject& subject, std::op
     best = std::move(one);
     order = kind;
   }
-  NamedCheck result{{pair.name, {}}, best->checked};
+  NamedCheck result{.name = pair.name, .checked = best->checked};
   Diagnosis& one = result.diagnosis;
   one.facts.layout = reading.word;
   const bool equal = best->checked.equal;

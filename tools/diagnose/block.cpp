@@ -20,7 +20,7 @@ std::array<int, 2> elements_of(const Block& block, int pair, bool apart) {
 
 std::vector<int> touched_elements(const Sample& sample) {
   const auto dim = static_cast<std::size_t>(sample.head_dim);
-  std::vector<Still> still(dim, Still(sample));
+  std::vector<Still> still(dim, Still{sample});
   for (std::size_t i = 0; i < sample.before.size(); ++i) still[i % dim].add(sample.before[i], sample.after[i]);
   std::vector<int> touched;
   for (int u = 0; u < sample.head_dim; ++u) {
@@ -175,6 +175,10 @@ std::optional<Kind> kind_of(Pairing pairing) noexcept {
   return std::nullopt;
 }
 
+Block Block::reversed() const noexcept {
+  constexpr Kind other[] = {Kind::half, Kind::interleaved, Kind::half_to_interleaved, Kind::interleaved_to_half};
+  return {other[static_cast<std::size_t>(kind)], first, pairs};
+}
 std::array<int, 2> Block::input(int pair) const noexcept {
   return elements_of(*this, pair, is_apart(kind, Kind::half_to_interleaved));
 }
@@ -231,20 +235,17 @@ Noise measure_noise(const Sample& sample, const std::optional<Block>& asked) {
 
 void Still::add(double before, double after) noexcept {
   const double off = std::abs(after - before), size = std::max(std::abs(before), std::abs(after));
-  if (off == 0) {
-    ++count_;
-    return;
-  }
-  const double rounding = sample_.loose ? sample_.unit * size : 0;
-  moved_ = moved_ || off > 1.01 * rounding + (sample_.loose ? sample_.least : 0);
-  const double variance = square(sample_.noise.rms) + square(sample_.noise.relative * before) + square(rounding);
-  if (variance > 0) sum_ += square(off) / variance;
-  ++count_;
+  ++count;
+  if (off == 0) return;
+  const double rounding = sample.loose ? sample.unit * size : 0;
+  moved = moved || off > 1.01 * rounding + (sample.loose ? sample.least : 0);
+  const double variance = square(sample.noise.rms) + square(sample.noise.relative * before) + square(rounding);
+  if (variance > 0) sum += square(off) / variance;
 }
 
 bool Still::holds() const noexcept {
-  if (sample_.noise.rms == 0) return !moved_;
-  return sum_ <= count_ * (2 + 12 / std::sqrt(count_));
+  if (sample.noise.rms == 0) return !moved;
+  return sum <= count * (2 + 12 / std::sqrt(count));
 }
 
 }  // namespace rotary::diagnose

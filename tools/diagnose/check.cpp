@@ -37,34 +37,18 @@ void add(Checked& all, const Element& one, double allowed) {
 // The readings between which the number of heads does not decide, the likeliest first, and the readings as a shard of
 // the heads; a single reading where the layout is given or settled.
 std::vector<Reading> readings_of(const Sample& sample, const Subject& subject) {
-  std::vector<Reading> readings = plausible_readings(sample, subject), shards;
+  std::vector<Reading> readings = likeliest_readings(sample, subject);
   const Layout likeliest = readings.front().layout;
-  const int most = subject.plausibility(likeliest);
-  std::erase_if(readings, [&](const Reading& reading) {
-    const int plausibility = subject.plausibility(reading.layout);
-    if (plausibility == 1 && most > 1 && reading.layout.heads < likeliest.heads) shards.push_back(reading);
-    return plausibility < most;
-  });
   // Nothing moves at position 0: such a reading is no rival of a likelier one, and comes after the others.
   const auto moves = [&](const Reading& one) { return one.layout.tokens > 1 || subject.positions.has_value(); };
   if (moves(readings.front())) std::erase_if(readings, [&](const Reading& one) { return !moves(one); });
   std::stable_partition(readings.begin(), readings.end(), moves);
-  readings.insert(readings.end(), shards.begin(), shards.end());
+  for (const Reading& one : plausible_readings(sample, subject)) {
+    const bool is_shard = subject.plausibility(one.layout) == 1 && one.layout.heads < likeliest.heads;
+    if (is_shard && subject.plausibility(likeliest) > 1) readings.push_back(one);
+  }
   const auto settled = std::ranges::find(readings, subject.layout_of_heads, &Reading::word);
   return settled == readings.end() ? readings : std::vector{*settled};
-}
-
-std::vector<Compared> compare_by_all(const Sample& sample, const std::vector<Reading>& readings, const Subject& subject,
-                                     std::optional<double> tolerance) {
-  std::vector<Compared> all;
-  for (const Reading& reading : readings) all.push_back(compare(sample, reading, subject, tolerance));
-  return all;
-}
-
-// The first reading without a difference, else the first.
-std::size_t best_of(const std::vector<Compared>& all) {
-  const auto equal = std::ranges::find_if(all, [](const Compared& one) { return one.checked.equal; });
-  return equal == all.end() ? 0 : static_cast<std::size_t>(equal - all.begin());
 }
 
 bool all_zero(std::span<const double> values) {
@@ -204,9 +188,16 @@ NamedCheck judge(const TensorPair& pair, const Subject& subject, std::optional<d
   refuse_not_finite(given, pair, readings.front().layout);
   Around around = without_steps_around(given, subject);
   Sample& sample = around.as_asked;
-  std::vector<Compared> all = compare_by_all(sample, readings, subject, tolerance);
+  std::vector<Compared> all;  // by each reading
+  std::size_t best = 0;       // the first without a difference, else the first
+  const auto compare_by_all = [&] {
+    all.clear();
+    for (const Reading& reading : readings) all.push_back(compare(sample, reading, subject, tolerance));
+    const auto equal = std::ranges::find_if(all, [](const Compared& one) { return one.checked.equal; });
+    best = equal == all.end() ? 0 : static_cast<std::size_t>(equal - all.begin());
+  };
+  compare_by_all();
   subject.step();
-  std::size_t best = best_of(all);
   // Another dimension of heads, as likely, is another answer, and so is a likelier order of batch and tokens.
   const auto other = std::ranges::find_if(readings, [&](const Reading& reading) {
     return all[best].checked.equal &&
@@ -220,11 +211,10 @@ NamedCheck judge(const TensorPair& pair, const Subject& subject, std::optional<d
   if (all[best].checked.equal) as_likeliest.layout = likeliest.word;
   bring_near_1(sample);
   bring_near_1(around.as_found);
-  NamedCheck result{{pair.name, diagnose(around, as_likeliest, all)}, all[best].checked};
+  NamedCheck result{.name = pair.name, .diagnosis = diagnose(around, as_likeliest, all), .checked = all[best].checked};
   if (!result.checked.equal && result.diagnosis.verdict == Verdict::as_configured) {  // by the rounding of its before
     if (sample.before_unit > sample.unit) sample = sample.loosened();
-    all = compare_by_all(sample, readings, subject, tolerance);
-    best = best_of(all);
+    compare_by_all();
     result.checked = all[best].checked;
     if (!result.checked.equal) {  // by a table of fewer bits, of a rope whose table is not tried with them
       result.diagnosis.verdict = Verdict::noise;
@@ -265,7 +255,8 @@ NamedCheck judge_still(const TensorPair& pair, const Subject& subject, std::opti
   refuse_not_finite(given, pair, reading.layout);
   Around around = fits ? without_steps_around(given, subject) : Around{given, given};
   Sample& sample = around.as_found;
-  NamedCheck result{{pair.name, {}}, compare_rows(around.as_asked, reading.layout, {}, {}, tolerance).checked};
+  NamedCheck result{.name = pair.name,
+                    .checked = compare_rows(around.as_asked, reading.layout, {}, {}, tolerance).checked};
   result.checked.layout = reading.word;
   Finding found = finding(Cause::not_to_rotate, {reason});
   const bool is_still =

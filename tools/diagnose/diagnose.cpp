@@ -14,34 +14,26 @@ namespace {
 
 // ---- findings of the norms and the layout ----
 
-// Whether the rope would move anything: not at position 0.
-bool would_move(const Examination& exam) {
-  const Layout layout = plausible_readings(exam.sample, exam.subject).front().layout;
-  const auto asked = expected_positions(layout, exam.subject);
-  if (exam.subject.from) return rows_of(*exam.subject.from, layout, exam.subject) != asked;
-  return std::ranges::any_of(asked, [](const std::vector<double>& positions) {
-    return std::ranges::any_of(positions, [](double position) { return position != 0; });
-  });
-}
-
 void examine_unchanged(Examination& exam) {
   exam.explained = true;
   const bool zero = std::ranges::all_of(exam.sample.before, [](double x) { return x == 0; });
   const Layout layout = plausible_readings(exam.sample, exam.subject).front().layout;
   const auto block = asked_block(exam.subject, exam.sample.head_dim);
   const bool reorders = block && *block != block->in_place();
+  auto asked = expected_positions(layout, exam.subject), from = asked;  // the rope moves nothing from a place to itself
+  for (std::vector<double>& positions : from) std::ranges::fill(positions, 0);
+  if (exam.subject.from) from = rows_of(*exam.subject.from, layout, exam.subject);
   if (zero) {
     exam.find(Cause::zeros);
-  } else if (!reorders && !would_move(exam)) {
+  } else if (!reorders && from == asked) {
     const double factor = block ? ask(exam.subject, *block, layout).motion.factor : 1;
     if (factor == 1) return exam.find(Cause::position_0);
     exam.find(Cause::still_without_factor, {{"asked", factor, 7}});
   } else {
-    const std::vector<double> asked = expected_positions(layout, exam.subject)[0];
     std::vector<Number> numbers;
     if (!exam.sample.noisy()) numbers.push_back({"exact", true});
-    const bool away = std::ranges::none_of(asked, [](double position) { return position == 0; });
-    if (away && !exam.subject.from) numbers.push_back({"asked", asked[0], 10});
+    const bool away = std::ranges::find(asked[0], 0) == asked[0].end();
+    if (away && !exam.subject.from) numbers.push_back({"asked", asked[0][0], 10});
     exam.find(Cause::not_rotated, std::move(numbers));
   }
 }
@@ -139,14 +131,6 @@ void settle_width(Examination& exam) {
 
 // ---- all of it ----
 
-void examine_block(Examination& exam, const Block& asked) {
-  settle_width(exam);
-  find_heads(exam);
-  find_pairing(exam, asked);
-  find_block(exam, asked);
-  examine_with_rope(exam);
-}
-
 void examine(Examination& exam) {
   const std::optional<Block> asked = asked_block(exam.subject, exam.sample.head_dim);
   exam.search = search_blocks(exam.sample, asked);
@@ -171,7 +155,11 @@ void examine(Examination& exam) {
       find_layout(exam);
     }
   }
-  examine_block(exam, *asked);
+  settle_width(exam);
+  find_heads(exam);
+  find_pairing(exam, *asked);
+  find_block(exam, *asked);
+  examine_with_rope(exam);
 }
 
 Number noise_of(const Sample& sample) {
@@ -196,6 +184,81 @@ std::vector<Finding> all_found(const Examination& exam) {
     all.push_back(finding(exam.sample.loose ? Cause::coarse_before : Cause::noise, {noise_of(exam.sample)}));
   }
   return all;
+}
+
+// Diagnoses without noise first, then with a before of fewer digits than after, then with the noise that the norms
+// show.
+Answer diagnose_whole(const Sample& sample, const Subject& subject) {
+  const Answer first = answer_as_one(sample, subject);
+  // Elements that are not rotated look rotated where they are rounded again.
+  if (first.explained && first.diagnosis.verdict != Verdict::block) return first;
+  const std::optional<Block> asked = asked_block(subject, sample.head_dim);
+  if (sample.before_unit > sample.unit) {
+    if (const Answer rounded = answer_as_one(sample.loosened(), subject); rounded.explained) return rounded;
+  }
+  Sample noisy = sample;
+  noisy.noise = measure_noise(sample, asked);
+  if (noisy.noise.rms == 0) return first;
+  const Answer second = answer_as_one(noisy, subject);
+  const Verdict verdict = second.diagnosis.verdict;
+  const bool says_more = first.explained ? second.explained : verdict != Verdict::cannot_tell;
+  const bool is_rounding =
+      verdict == first.diagnosis.verdict && (first.explained || noisy.noise.relative <= sample.unit);
+  return says_more && !is_rounding ? second : first;
+}
+
+// ---- a tensor of many tokens, of which some are diagnosed first; and ropes with a phase or an amplitude ----
+
+constexpr std::int64_t few_tokens = 256;    // tokens that are all looked at
+constexpr std::int64_t spread_tokens = 64;  // so many of them, evenly spread
+constexpr std::int64_t row_tokens = 16;     // and so many in a row at both ends and in the middle
+constexpr std::int64_t most_edges = 64;  // and beside so many places where what is wrong begins or ends
+
+// The likeliest reading, of several the one with the most tokens.
+Reading longest_reading(const Sample& all, const Subject& subject) {
+  const std::vector<Reading> readings = likeliest_readings(all, subject);
+  return *std::ranges::max_element(readings, {}, [](const Reading& one) { return one.layout.tokens; });
+}
+
+std::set<std::int64_t> some_tokens(const Layout& layout, const std::vector<double>& wrong) {
+  const std::int64_t count = layout.tokens;
+  std::set<std::int64_t> some;
+  for (std::int64_t i = 0; i < spread_tokens; ++i) some.insert(i * (count - 1) / (spread_tokens - 1));
+  for (std::int64_t i = 0; i < row_tokens; ++i) some.insert({i, count / 2 + i, count - 1 - i});
+  std::int64_t edges = 0;
+  for (std::int64_t row = 1; row < std::ssize(wrong) && edges < most_edges; ++row) {
+    const auto at = static_cast<std::size_t>(row);
+    if (row % count == 0 || std::abs(wrong[at] - wrong[at - 1]) < 0.05) continue;
+    some.insert({row % count - 1, row % count});
+    ++edges;
+  }
+  return some;
+}
+
+// A rope's phase and xPos's amplitude are divided out, and the rest is diagnosed by the rope without them.
+Diagnosis diagnose_own_turns(const Sample& all, const Subject& subject) {
+  ModelRope plain = *subject.used;
+  plain.rope.phase.clear();
+  plain.rope.xpos = {};
+  Subject of_rest = subject;
+  const Reading reading = longest_reading(all, subject);
+  of_rest.layout = reading.word;
+  of_rest.used = &plain;
+  const Block block = *asked_block(subject, all.head_dim);
+  Motion motion = ask(subject, block, reading.layout).motion.reversed();
+  std::ranges::fill(motion.speed, 0);
+  motion.factor = 1;
+  Sample rest = all;
+  std::vector<double> after = all.after.copied();
+  rotate(after, reading.layout, block.in_place(), motion);
+  rest.after = std::move(after);
+  Diagnosis one = diagnose(rest, of_rest);
+  const auto is_offset = [](const Finding& of) { return of.verdict == Verdict::offset; };
+  if (std::ranges::any_of(one.found, is_offset)) {  // at other positions xPos has another amplitude too
+    std::erase_if(one.found, [&](const Finding& of) { return !is_offset(of); });
+    one.verdict = Verdict::offset;
+  }
+  return one;
 }
 
 }  // namespace
@@ -249,31 +312,6 @@ Answer answer_as_one(const Sample& sample, const Subject& subject) {
   return result;
 }
 
-namespace {
-
-// Diagnoses without noise first, then with a before of fewer digits than after, then with the noise that the norms
-// show.
-Answer diagnose_whole(const Sample& sample, const Subject& subject) {
-  const Answer first = answer_as_one(sample, subject);
-  // Elements that are not rotated look rotated where they are rounded again.
-  if (first.explained && first.diagnosis.verdict != Verdict::block) return first;
-  const std::optional<Block> asked = asked_block(subject, sample.head_dim);
-  if (sample.before_unit > sample.unit) {
-    if (const Answer rounded = answer_as_one(sample.loosened(), subject); rounded.explained) return rounded;
-  }
-  Sample noisy = sample;
-  noisy.noise = measure_noise(sample, asked);
-  if (noisy.noise.rms == 0) return first;
-  const Answer second = answer_as_one(noisy, subject);
-  const Verdict verdict = second.diagnosis.verdict;
-  const bool says_more = first.explained ? second.explained : verdict != Verdict::cannot_tell;
-  const bool is_rounding =
-      verdict == first.diagnosis.verdict && (first.explained || noisy.noise.relative <= sample.unit);
-  return says_more && !is_rounding ? second : first;
-}
-
-}  // namespace
-
 Answer answer(const Sample& sample, const Subject& subject, int depth) {
   if (!sample.finite) {
     Diagnosis result;
@@ -295,66 +333,6 @@ Answer answer(const Sample& sample, const Subject& subject, int depth) {
   parts->diagnosis.facts = whole.diagnosis.facts;
   return *parts;
 }
-
-// ---- a tensor of many tokens, of which some are diagnosed first; and ropes with a phase or an amplitude ----
-
-namespace {
-
-constexpr std::int64_t few_tokens = 256;    // tokens that are all looked at
-constexpr std::int64_t spread_tokens = 64;  // so many of them, evenly spread
-constexpr std::int64_t row_tokens = 16;     // and so many in a row at both ends and in the middle
-constexpr std::int64_t most_edges = 64;  // and beside so many places where what is wrong begins or ends
-
-// The likeliest reading, of several the one with the most tokens.
-Reading longest_reading(const Sample& all, const Subject& subject) {
-  const std::vector<Reading> readings = likeliest_readings(all, subject);
-  return *std::ranges::max_element(readings, {}, [](const Reading& one) { return one.layout.tokens; });
-}
-
-std::set<std::int64_t> some_tokens(const Layout& layout, const std::vector<double>& wrong) {
-  const std::int64_t count = layout.tokens;
-  std::set<std::int64_t> some;
-  for (std::int64_t i = 0; i < spread_tokens; ++i) some.insert(i * (count - 1) / (spread_tokens - 1));
-  for (std::int64_t i = 0; i < row_tokens; ++i) some.insert({i, count / 2 + i, count - 1 - i});
-  std::int64_t edges = 0;
-  for (std::int64_t row = 1; row < std::ssize(wrong) && edges < most_edges; ++row) {
-    const auto at = static_cast<std::size_t>(row);
-    if (row % count == 0 || std::abs(wrong[at] - wrong[at - 1]) < 0.05) continue;
-    some.insert({row % count - 1, row % count});
-    ++edges;
-  }
-  return some;
-}
-
-// A rope's phase and xPos's amplitude are divided out, and the rest is diagnosed by the rope without them.
-Diagnosis diagnose_own_turns(const Sample& all, const Subject& subject) {
-  ModelRope plain = *subject.used;
-  plain.rope.phase.clear();
-  plain.rope.xpos = {};
-  Subject of_rest = subject;
-  const Reading reading = longest_reading(all, subject);
-  of_rest.layout = reading.word;
-  of_rest.used = &plain;
-  const Block block = *asked_block(subject, all.head_dim);
-  Motion motion = ask(subject, block, reading.layout).motion;
-  std::ranges::fill(motion.speed, 0);
-  for (double& phase : motion.phase) phase = -phase;
-  for (double& growth : motion.growth) growth = -growth;
-  motion.factor = 1;
-  Sample rest = all;
-  std::vector<double> after = all.after.copied();
-  rotate(after, reading.layout, block.in_place(), motion);
-  rest.after = std::move(after);
-  Diagnosis one = diagnose(rest, of_rest);
-  const auto is_offset = [](const Finding& of) { return of.verdict == Verdict::offset; };
-  if (std::ranges::any_of(one.found, is_offset)) {  // at other positions xPos has another amplitude too
-    std::erase_if(one.found, [&](const Finding& of) { return !is_offset(of); });
-    one.verdict = Verdict::offset;
-  }
-  return one;
-}
-
-}  // namespace
 
 Diagnosis diagnose(const Sample& all, const Subject& subject, const std::vector<Compared>& known) {
   if (subject.used != nullptr && (!subject.used->rope.phase.empty() || subject.used->rope.xpos.scale != 0))

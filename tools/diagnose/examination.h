@@ -69,13 +69,11 @@ NamedCheck judge_still(const TensorPair&, const Subject&, std::optional<double> 
 void expect_whole(const std::string& operation, const PositionSet&, int rope_axes);
 
 std::string who(const std::string& tensor);  // its name, or "the tensor"
-// Fills in the sentences of the findings.
-void say(NamedDiagnosis&);
-void say(NamedCheck&);
+void say(NamedCheck&);                       // fills in the sentences of the findings
 // One diagnosis of several tensors: the worst verdict, with a sentence that says which tensors it is about.
 // right: the words for the tensors without a finding.
 inline constexpr const char* as_asked = "as the config asks";
-Diagnosis combine(const std::vector<NamedDiagnosis>& tensors, const std::string& right = as_asked);
+Diagnosis combine(const std::vector<NamedCheck>& tensors, const std::string& right = as_asked);
 
 // Whether its speeds are one for each pair: others have no base, and no scaling that can be told from them.
 inline bool has_one_speed_per_pair(const Rope& rope) { return rope.head_rows == 1 && rope.summed_axes == 0; }

@@ -370,10 +370,10 @@ std::string place_of(const Where& where, std::uint8_t named) {
 // ---- a sentence ----------------------------------------------------------------------------------
 
 // Fills templates of one finding.
-class Filler {
- public:
-  // both: the tensors are queries and keys.
-  Filler(const Finding& finding, bool many, bool both) : finding_(finding), many_(many), both_(both) {}
+struct Filler {
+  const Finding& finding;
+  bool many = false;  // there are several tensors
+  bool both = false;  // the tensors are queries and keys
 
   std::string filled(const char* sentence) const {
     std::string text;
@@ -381,7 +381,6 @@ class Filler {
     return text;
   }
 
- private:
   // Fills up to the sign `end` and moves `at` past it. Returns false if a key has no value.
   bool fill(std::string& text, const char*& at, char end) const {
     bool complete = true;
@@ -391,7 +390,7 @@ class Filler {
         if (fill(some, ++at, '>')) text += some;
       } else if (*at == '[') {
         const std::string one = until(++at, '|'), several = until(++at, ']');
-        text += many_ ? several : one;
+        text += many ? several : one;
       } else if (*at == '{') {
         complete = add_value(text, until(++at, '}')) && complete;
       } else {
@@ -408,23 +407,20 @@ class Filler {
   }
 
   bool add_value(std::string& text, const std::string& key) const {
-    const auto number = std::ranges::find(finding_.numbers, key, &Number::name);
+    const auto number = std::ranges::find(finding.numbers, key, &Number::name);
     const auto add = [&](const std::string& value) {
       text += value;
       return true;
     };
-    if (number != finding_.numbers.end()) return add(value_text(*number));
-    if (key == "scores") return add(both_ ? scores_of_both : scores_of_one);
-    if (key == "place") return add(place_of(finding_.where, names_none));
-    if (key == "pairs") return add(files::ranges(finding_.where.pairs));
-    if (key == "elements") return add(files::ranges(finding_.where.elements));
+    if (number != finding.numbers.end()) return add(value_text(*number));
+    if (key == "scores") return add(both ? scores_of_both : scores_of_one);
+    if (key == "place") return add(place_of(finding.where, names_none));
+    if (key == "pairs") return add(files::ranges(finding.where.pairs));
+    if (key == "elements") return add(files::ranges(finding.where.elements));
     const auto fragment =
         std::ranges::find_if(fragments, [&](const auto& one) { return std::string_view(one.first) == key; });
     return fragment != std::end(fragments) && add(filled(fragment->second));
   }
-
-  const Finding& finding_;
-  bool many_, both_;
 };
 
 bool are_equal(const Number& a, const Number& b) {
@@ -490,7 +486,7 @@ std::int64_t count_faults(const std::vector<Finding>& found) { return std::range
 
 bool is_about_rest(const Finding& one) { return row_of(one).join == Join::tail; }
 
-std::string fill(const char* sentence, const Finding& one) { return Filler(one, false, false).filled(sentence); }
+std::string fill(const char* sentence, const Finding& one) { return Filler{one}.filled(sentence); }
 
 std::string render(const Finding& one) {
   const Row& row = row_of(one);
@@ -506,7 +502,7 @@ std::string render(const std::vector<std::string>& names, const std::vector<Find
   std::string last_place;
   for (const Finding& one : found) {
     const Row& row = row_of(one);
-    const std::string clause = Filler(one, many, both).filled(row.sentence);
+    const std::string clause = Filler{one, many, both}.filled(row.sentence);
     if (is_remark(row)) {
       text += (row.join == Join::tail ? "; " : "") + clause;
       continue;

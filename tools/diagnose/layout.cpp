@@ -179,10 +179,10 @@ std::vector<std::vector<double>> expected_positions(const Layout& layout, const 
 std::optional<Block> asked_block(const Subject& subject, int head_dim) {
   if (subject.used == nullptr) return std::nullopt;
   const Rope& rope = subject.used->rope;
-  std::optional<Kind> kind = kind_of(rope.pairing);
+  const std::optional<Kind> kind = kind_of(rope.pairing);
   if (!kind) return std::nullopt;
-  if (subject.backward && *kind == Kind::interleaved_to_half) kind = Kind::half_to_interleaved;
-  return Block{*kind, subject.is_bare(head_dim) ? 0 : subject.used->first, rope.rotary_dim / 2};
+  const Block block{*kind, subject.is_bare(head_dim) ? 0 : subject.used->first, rope.rotary_dim / 2};
+  return subject.backward ? block.reversed() : block;
 }
 
 Rope rope_for_block(Rope rope, const Block& block) {

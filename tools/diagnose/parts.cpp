@@ -359,16 +359,11 @@ std::vector<double> normed(const Scene& scene, const Norm& norm) {
 // A before in front of a norm with a weight and a bias of each element, found by turning after back as the asked rope
 // would have turned it in that pairing.
 std::optional<Answer> in_front_of_a_norm(const Scene& scene, const Norm& norm, Kind kind) {
-  constexpr std::array<Kind, 4> backwards = {Kind::half, Kind::interleaved, Kind::half_to_interleaved,
-                                             Kind::interleaved_to_half};
   const std::size_t dim = in(scene.sample.head_dim), sets = norm.of_each_head ? scene.all[2].size() : 1;
   const std::vector<double> x = normed(scene, norm);
   std::vector<double> before = x, y = scene.sample.after.copied();
-  Motion back = scene.asked.motion;
-  back.factor = 1 / back.factor;
-  for (double& speed : back.speed) speed = -speed;
-  rotate(y, scene.layout(),
-         {backwards[static_cast<std::size_t>(kind)], scene.asked.block.first, scene.asked.block.pairs}, back);
+  const Block block{kind, scene.asked.block.first, scene.asked.block.pairs};
+  rotate(y, scene.layout(), block.reversed(), scene.asked.motion.reversed());
   const auto set_of = [&](const Spot& place) { return norm.of_each_head ? in(place[2]) : 0; };
   // Elements that hardly differ are told apart by what they differ.
   const auto origin = [&](const Spot& place, std::size_t u) {

@@ -97,7 +97,6 @@ bool says_something(const Turns& turns, std::int64_t row) {
 struct FoundPositions {
   std::vector<double> position;
   std::vector<double> error;  // standard error; infinite where no pair of the row says anything
-  bool holds = true;          // every row has a position that explains all of its pairs
 };
 
 // A position is whole unless the data say otherwise; where most are whole, all are: else a few are nearly whole by
@@ -113,7 +112,9 @@ void make_whole(FoundPositions& found) {
   if (2 * same > std::ssize(rounded)) found.position = std::move(rounded);
 }
 
-FoundPositions find_positions(const Turns& turns, const Motion& speeds, int axis, const std::vector<double>& expected) {
+// None where some row has no position that explains all of its pairs.
+std::optional<FoundPositions> find_positions(const Turns& turns, const Motion& speeds, int axis,
+                                             const std::vector<double>& expected) {
   FoundPositions found;
   double shift = 0;  // the row before has it: most faults move all rows alike
   for (std::int64_t row = 0; row < turns.rows(); ++row) {
@@ -130,72 +131,16 @@ FoundPositions find_positions(const Turns& turns, const Motion& speeds, int axis
       if (best.misfit <= 1) break;
       best = unwrap(phases, start, range);
     }
-    shift = best.misfit <= 1 ? best.value - near : 0;
+    if (!(best.misfit <= 1)) return std::nullopt;
+    shift = best.value - near;
     found.position.push_back(best.value + from);
     found.error.push_back(best.error);
-    found.holds = best.misfit <= 1;
-    if (!found.holds) return found;
   }
   make_whole(found);
   return found;
 }
 
-}  // namespace
-
-std::optional<FoundSpeed> find_speed(const Turns& turns, int pair, const std::vector<double>& position) {
-  std::int64_t reference = 0;  // the usable row that is nearest to position 0
-  double least = unknown, gap = unknown;
-  for (std::int64_t row = 0; row < turns.rows(); ++row) {
-    const double away = std::abs(position[static_cast<std::size_t>(row)]);
-    if (away >= least || !says_something(turns, row)) continue;
-    least = away;
-    reference = row;
-  }
-  const double origin = position[static_cast<std::size_t>(reference)];
-  const std::optional<Phase> start = phase_of(turns, reference, pair);
-  std::vector<Phase> phases;
-  for (std::int64_t row = 0; start && row < turns.rows(); ++row) {
-    const double own = position[static_cast<std::size_t>(row)];
-    if (own != origin) gap = std::min(gap, std::abs(own - origin));
-    std::optional<Phase> phase = phase_of(turns, row, pair);
-    if (!phase) continue;
-    phase->angle -= start->angle;
-    phase->sigma = std::hypot(phase->sigma, start->sigma);
-    phase->factor = own - origin;
-    phase->far = std::abs(own);
-    phases.push_back(*phase);
-  }
-  const Unwrapped speed = unwrap(phases, 0, std::isfinite(gap) ? 3.2 / gap : 0);
-  if (speed.misfit > 1) return std::nullopt;
-  return FoundSpeed{speed.value, speed.error, start ? wrapped(start->angle - speed.value * origin) : 0,
-                    start ? start->sigma + speed.error * std::abs(origin) : unknown};
-}
-
-double sign_of(const std::vector<FoundSpeed>& found) {
-  double sign = 0;
-  for (const FoundSpeed& one : found) {
-    if (std::abs(one.speed) > 3 * one.error) sign += std::copysign(1.0, one.speed);
-  }
-  return sign < 0 ? -1 : 1;
-}
-
-std::optional<double> shift_of(const std::vector<FoundSpeed>& found) {
-  std::vector<Phase> phases;
-  bool zero = true;
-  for (int pair = 0; const FoundSpeed& one : found) {
-    if (std::abs(one.phase) > 6 * one.phase_error) zero = false;
-    const double steps = slack_of(pair++) / float32_slack;
-    if (std::isfinite(one.phase_error)) phases.push_back({one.phase, one.phase_error, one.speed, steps});
-  }
-  if (zero) return 0;
-  const Unwrapped shift = unwrap(phases, 0, 0x1p20);
-  if (shift.misfit > 1 || !std::isfinite(shift.error)) return std::nullopt;
-  return std::abs(shift.value - std::round(shift.value)) < 0.02 ? std::round(shift.value) : shift.value;
-}
-
 // ---- how a list of positions differs from the expected one ---------------------------------------
-
-namespace {
 
 using Positions = std::vector<double>;
 
@@ -306,50 +251,7 @@ std::optional<Pattern> step_pattern(const Lists& of) {
   return times(shown, Cause::position_step, {{"found", shown}});
 }
 
-}  // namespace
-
-Finding find_offset(double found, double asked) {
-  return finding(Cause::offset,
-                 {{"found", found}, {"asked", asked}, {found > asked ? "late" : "early", std::abs(found - asked)}});
-}
-
-Pattern pattern_of(Positions position, const Positions& expected, std::int64_t batch, Positions error, bool mirrored) {
-  error.resize(position.size());
-  Lists of{position, error, expected, position.size() / static_cast<std::size_t>(batch)};
-  const Positions &p = of.p, &e = of.e;
-  const std::size_t tokens = of.tokens;
-  std::size_t first = 0;
-  while (first + 1 < p.size() && !of.is_known(first)) ++first;
-  for (std::size_t i = first + 1; i < p.size(); ++i) {
-    if (!of.is_known(i)) of.p[i] = p[i - 1] + e[i] - e[i - 1];
-  }
-  for (std::size_t i = first; i-- > 0;) of.p[i] = p[i + 1] + e[i] - e[i + 1];
-  for (Pattern& one : known_patterns(p[first], e[first])) {
-    if (!of.hold([&](std::size_t i) { return one.position(e[i]); })) continue;
-    if (one.found.cause == Cause::offset) one.found = find_offset(p[0], e[0]);
-    return one;
-  }
-  if (const auto found = step_pattern(of)) return *found;
-  if (of.hold([&](std::size_t i) { return e[i / tokens * tokens + tokens - 1 - i % tokens]; }))
-    return {finding(Cause::reversed_positions)};
-  if (const auto found = batch == 1 ? padded(of) : std::nullopt) return *found;
-  if (const auto found = restarts(of)) return *found;
-  if (batch == 1 && of.hold([&](std::size_t i) { return p[0] + static_cast<double>(i); }))
-    return {finding(Cause::counted_positions, {{"found", p[0]}})};
-  if (!mirrored) {
-    for (double& one : position) one = -one;
-    Pattern negative = pattern_of(std::move(position), expected, batch, std::move(error), true);
-    if (negative.found.cause != Cause::other_positions)
-      return {finding(Cause::direction), 0, {}, std::move(negative.found)};
-  }
-  std::size_t i = 0;
-  while (same(p[i], e[i])) ++i;  // the first pattern does not hold: one differs
-  return {finding(Cause::other_positions, {{"found", p[i]}, {"asked", e[i]}})};
-}
-
 // ---- the asked speeds at other positions ----------------------------------------------------------
-
-namespace {
 
 Finding finding_of(const Pattern& pattern, const Asked& asked) {
   const bool clockwise = asked.frequencies.clockwise;
@@ -401,12 +303,12 @@ bool find_each_axis(const Examination& exam, Motion& motion, std::vector<Pattern
   const std::int64_t batch = exam.turns.layout().batch;
   for (std::size_t axis = 0; axis < exam.expected.size(); ++axis) {
     const std::vector<double>& expected = exam.expected[axis];
-    const FoundPositions found = find_positions(exam.turns, motion, static_cast<int>(axis), expected);
-    if (!found.holds) return false;
-    patterns.push_back(pattern_of(found.position, expected, batch, found.error));
-    std::vector<double>& position = motion.position[axis] = found.position;
+    const std::optional<FoundPositions> found = find_positions(exam.turns, motion, static_cast<int>(axis), expected);
+    if (!found) return false;
+    patterns.push_back(pattern_of(found->position, expected, batch, found->error));
+    std::vector<double>& position = motion.position[axis] = found->position;
     for (std::size_t row = 0; row < position.size(); ++row) {
-      if (!std::isfinite(found.error[row]) && patterns.back().position)
+      if (!std::isfinite(found->error[row]) && patterns.back().position)
         position[row] = patterns.back().position(expected[row]);
     }
   }
@@ -447,6 +349,96 @@ bool axis_holds(const Turns& turns, const Motion& asked, int axis) {
 }
 
 }  // namespace
+
+std::optional<FoundSpeed> find_speed(const Turns& turns, int pair, const std::vector<double>& position) {
+  std::int64_t reference = 0;  // the usable row that is nearest to position 0
+  double least = unknown, gap = unknown;
+  for (std::int64_t row = 0; row < turns.rows(); ++row) {
+    const double away = std::abs(position[static_cast<std::size_t>(row)]);
+    if (away >= least || !says_something(turns, row)) continue;
+    least = away;
+    reference = row;
+  }
+  const double origin = position[static_cast<std::size_t>(reference)];
+  const std::optional<Phase> start = phase_of(turns, reference, pair);
+  std::vector<Phase> phases;
+  for (std::int64_t row = 0; start && row < turns.rows(); ++row) {
+    const double own = position[static_cast<std::size_t>(row)];
+    if (own != origin) gap = std::min(gap, std::abs(own - origin));
+    std::optional<Phase> phase = phase_of(turns, row, pair);
+    if (!phase) continue;
+    phase->angle -= start->angle;
+    phase->sigma = std::hypot(phase->sigma, start->sigma);
+    phase->factor = own - origin;
+    phase->far = std::abs(own);
+    phases.push_back(*phase);
+  }
+  const Unwrapped speed = unwrap(phases, 0, std::isfinite(gap) ? 3.2 / gap : 0);
+  if (speed.misfit > 1) return std::nullopt;
+  return FoundSpeed{speed.value, speed.error, start ? wrapped(start->angle - speed.value * origin) : 0,
+                    start ? start->sigma + speed.error * std::abs(origin) : unknown};
+}
+
+double sign_of(const std::vector<FoundSpeed>& found) {
+  double sign = 0;
+  for (const FoundSpeed& one : found) {
+    if (std::abs(one.speed) > 3 * one.error) sign += std::copysign(1.0, one.speed);
+  }
+  return sign < 0 ? -1 : 1;
+}
+
+std::optional<double> shift_of(const std::vector<FoundSpeed>& found) {
+  std::vector<Phase> phases;
+  bool zero = true;
+  for (int pair = 0; const FoundSpeed& one : found) {
+    if (std::abs(one.phase) > 6 * one.phase_error) zero = false;
+    const double steps = slack_of(pair++) / float32_slack;
+    if (std::isfinite(one.phase_error)) phases.push_back({one.phase, one.phase_error, one.speed, steps});
+  }
+  if (zero) return 0;
+  const Unwrapped shift = unwrap(phases, 0, 0x1p20);
+  if (shift.misfit > 1 || !std::isfinite(shift.error)) return std::nullopt;
+  return std::abs(shift.value - std::round(shift.value)) < 0.02 ? std::round(shift.value) : shift.value;
+}
+
+Finding find_offset(double found, double asked) {
+  return finding(Cause::offset,
+                 {{"found", found}, {"asked", asked}, {found > asked ? "late" : "early", std::abs(found - asked)}});
+}
+
+Pattern pattern_of(Positions position, const Positions& expected, std::int64_t batch, Positions error, bool mirrored) {
+  error.resize(position.size());
+  Lists of{position, error, expected, position.size() / static_cast<std::size_t>(batch)};
+  const Positions &p = of.p, &e = of.e;
+  const std::size_t tokens = of.tokens;
+  std::size_t first = 0;
+  while (first + 1 < p.size() && !of.is_known(first)) ++first;
+  for (std::size_t i = first + 1; i < p.size(); ++i) {
+    if (!of.is_known(i)) of.p[i] = p[i - 1] + e[i] - e[i - 1];
+  }
+  for (std::size_t i = first; i-- > 0;) of.p[i] = p[i + 1] + e[i] - e[i + 1];
+  for (Pattern& one : known_patterns(p[first], e[first])) {
+    if (!of.hold([&](std::size_t i) { return one.position(e[i]); })) continue;
+    if (one.found.cause == Cause::offset) one.found = find_offset(p[0], e[0]);
+    return one;
+  }
+  if (const auto found = step_pattern(of)) return *found;
+  if (of.hold([&](std::size_t i) { return e[i / tokens * tokens + tokens - 1 - i % tokens]; }))
+    return {finding(Cause::reversed_positions)};
+  if (const auto found = batch == 1 ? padded(of) : std::nullopt) return *found;
+  if (const auto found = restarts(of)) return *found;
+  if (batch == 1 && of.hold([&](std::size_t i) { return p[0] + static_cast<double>(i); }))
+    return {finding(Cause::counted_positions, {{"found", p[0]}})};
+  if (!mirrored) {
+    for (double& one : position) one = -one;
+    Pattern negative = pattern_of(std::move(position), expected, batch, std::move(error), true);
+    if (negative.found.cause != Cause::other_positions)
+      return {finding(Cause::direction), 0, {}, std::move(negative.found)};
+  }
+  std::size_t i = 0;
+  while (same(p[i], e[i])) ++i;  // the first pattern does not hold: one differs
+  return {finding(Cause::other_positions, {{"found", p[i]}, {"asked", e[i]}})};
+}
 
 bool explain_by_positions(Examination& exam, const Asked& asked) {
   Motion motion = asked.motion;

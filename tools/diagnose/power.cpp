@@ -99,10 +99,8 @@ Power power_of(const Turns& all, const Asked& asked, bool pairing_shows, const s
   try_motion("direction", [](Motion& one) { std::ranges::for_each(one.speed, [](double& speed) { speed = -speed; }); });
   const bool is_near = std::ranges::all_of(
       own.position, [](const std::vector<double>& of_axis) { return std::ranges::max(of_axis) < far_positions; });
-  const auto add_1 = [](Motion& one) {
-    for (std::vector<double>& positions : one.position) std::ranges::for_each(positions, [](double& at) { ++at; });
-  };
-  try_motion("offset", add_1, is_near);
+  try_motion(
+      "offset", [](Motion& one) { one.shift(1); }, is_near);
   for (const double change : {0.5, 0.1, 0.05, 0.02, 0.01, 0.005, 0.001}) {
     Rope other = rope;
     other.base *= 1 + change;

@@ -266,41 +266,39 @@ struct Call {
   bool checks = false;  // else it diagnoses
   bool open = false;    // for some tensor several ropes are possible and nothing chooses one
 
-  NamedCheck examine(const TensorPair&, const Subject&) const;
-  void finish(NamedCheck&, bool is_open);  // sets the outcome and the remarks
+  NamedCheck examine(const TensorPair& pair, const Subject& one) const {
+    if (!checks && one.turns) return {pair.name, diagnose_pair(pair.before, pair.after, one)};
+    if (checks && pair.after.shape.empty()) {
+      NamedCheck alone{.name = pair.name, .outcome = Outcome::undecided};
+      alone.diagnosis.found = {finding(Cause::one_file)};
+      return alone;
+    }
+    if (checks && request.rotated) return judge_between(pair, one, request.tolerance);
+    if (!one.turns) return judge_still(pair, one, checks ? request.tolerance : std::nullopt);
+    std::vector<const ModelRope*> others;
+    for (const ModelRope& other : request.model->ropes) {
+      if (tools::fits_width(pair.before, other) && !are_alike(other, *one.used, request.length))
+        others.push_back(&other);
+    }
+    return judge(pair, one, request.tolerance, others);
+  }
+
+  // Sets the outcome and the remarks.
+  void finish(NamedCheck& one, bool is_open) {
+    open = open || is_open;
+    if (!checks) return;
+    if (one.outcome == Outcome::differs && one.diagnosis.verdict == Verdict::cannot_tell)
+      one.diagnosis.verdict = Verdict::elements;
+    if (request.rotated || one.outcome != Outcome::equal) return;
+    const bool still = std::ranges::any_of(request.model->ropes, [&](const ModelRope& rope) {
+      return !layers_without_rope(*request.model, rope.part).empty();
+    });
+    if (one.checked.moves && still && !one.layer && !request.rope) one.remarks.push_back(finding(Cause::open_layers));
+    if (!is_open) return;
+    one.outcome = Outcome::undecided;
+    one.remarks = {finding(Cause::open_rope, {{"rope", one.rope}})};
+  }
 };
-
-NamedCheck Call::examine(const TensorPair& pair, const Subject& one) const {
-  if (!checks && one.turns) return {{pair.name, diagnose_pair(pair.before, pair.after, one)}, {}};
-  if (checks && pair.after.shape.empty()) {
-    NamedCheck alone{{pair.name, {}}, {}};
-    alone.outcome = Outcome::undecided;
-    alone.diagnosis.found = {finding(Cause::one_file)};
-    return alone;
-  }
-  if (checks && request.rotated) return judge_between(pair, one, request.tolerance);
-  if (!one.turns) return judge_still(pair, one, checks ? request.tolerance : std::nullopt);
-  std::vector<const ModelRope*> others;
-  for (const ModelRope& other : request.model->ropes) {
-    if (tools::fits_width(pair.before, other) && !are_alike(other, *one.used, request.length)) others.push_back(&other);
-  }
-  return judge(pair, one, request.tolerance, others);
-}
-
-void Call::finish(NamedCheck& one, bool is_open) {
-  open = open || is_open;
-  if (!checks) return;
-  if (one.outcome == Outcome::differs && one.diagnosis.verdict == Verdict::cannot_tell)
-    one.diagnosis.verdict = Verdict::elements;
-  if (request.rotated || one.outcome != Outcome::equal) return;
-  const bool still = std::ranges::any_of(request.model->ropes, [&](const ModelRope& rope) {
-    return !layers_without_rope(*request.model, rope.part).empty();
-  });
-  if (one.checked.moves && still && !one.layer && !request.rope) one.remarks.push_back(finding(Cause::open_layers));
-  if (!is_open) return;
-  one.outcome = Outcome::undecided;
-  one.remarks = {finding(Cause::open_rope, {{"rope", one.rope}})};
-}
 
 // Examines each pair. Tensors of a file have one layout: those found in another one are examined again in it.
 std::vector<NamedCheck> for_each_pair(const Call& call, const std::vector<const TensorPair*>& pairs,
@@ -406,7 +404,7 @@ void add_blocks(const Call& call, const std::vector<const TensorPair*>& pairs, c
 // Adds a fault that other layers of the model or other tensors of the file explain. by: the subject by which the tensor
 // was examined.
 void find_layers(const Request& request, const tools::Subject& question, const Subject& by,
-                 const std::vector<TensorPair>& pairs, const TensorPair& pair, NamedDiagnosis& one) {
+                 const std::vector<TensorPair>& pairs, const TensorPair& pair, NamedCheck& one) {
   const Verdict verdict = one.diagnosis.verdict;
   if (!request.model || request.rotated || verdict == Verdict::as_configured) return;
   if (question.rivals.size() > 1 || !question.turns || pair.after.shape.empty()) return;
@@ -493,10 +491,9 @@ std::vector<NamedCheck> answers(Call& call, const std::vector<TensorPair>& pairs
 }  // namespace
 
 Diagnosed diagnose(const Request& request, const std::vector<TensorPair>& pairs) {
-  Diagnosed result;
   Call call{request};
-  for (const NamedCheck& one : answers(call, pairs)) result.tensors.push_back(one);
-  for (NamedDiagnosis& one : result.tensors) say(one);
+  Diagnosed result{answers(call, pairs), {}};
+  std::ranges::for_each(result.tensors, say);
   result.all = combine(result.tensors);
   const std::string& rope = result.tensors.front().rope;
   const bool one_rope = std::ranges::all_of(result.tensors, [&](const auto& one) { return one.rope == rope; });
@@ -518,11 +515,8 @@ CheckResult check(const Request& request, const std::vector<TensorPair>& pairs) 
   Call call{request, true};
   result.tensors = answers(call, pairs);
   if (request.rotated) settle_orders(result.tensors);
-  for (NamedCheck& one : result.tensors) {
-    say(one);
-    result.diagnosed.tensors.push_back(one);
-  }
-  result.diagnosed.all = combine(result.diagnosed.tensors, request.rotated ? "the same in both files" : as_asked);
+  std::ranges::for_each(result.tensors, say);
+  result.all = combine(result.tensors, request.rotated ? "the same in both files" : as_asked);
   result.power = common_power(result.tensors);
   return result;
 }

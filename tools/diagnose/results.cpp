@@ -17,7 +17,7 @@ int weight(Verdict verdict) {
 bool is_said_by_remarks(const NamedCheck& one) { return one.outcome == Outcome::undecided && !one.remarks.empty(); }
 
 // One sentence for tensors of one fault, with the residuals of the first.
-std::string sentence_of(const std::vector<NamedDiagnosis>& tensors, std::size_t first, std::vector<bool>& is_done) {
+std::string sentence_of(const std::vector<NamedCheck>& tensors, std::size_t first, std::vector<bool>& is_done) {
   const std::vector<Finding>& found = tensors[first].diagnosis.found;
   std::vector<std::string> names;
   for (std::size_t i = first; i < tensors.size(); ++i) {
@@ -75,7 +75,7 @@ Json diagnosis_json(const Diagnosis& one) {
 Json diagnosed_json(const Diagnosed& diagnosed) {
   Json json = diagnosis_json(diagnosed.all);
   if (diagnosed.tensors.size() > 1) {
-    for (const NamedDiagnosis& one : diagnosed.tensors) {
+    for (const NamedCheck& one : diagnosed.tensors) {
       Json& tensor = json["tensors"][one.name] = diagnosis_json(one.diagnosis);
       if (one.layer) tensor["layer"] = *one.layer;
       if (!one.rope.empty()) tensor["rope"] = one.rope;
@@ -119,15 +119,11 @@ Json check_json(const NamedCheck& one) {
 
 std::string who(const std::string& tensor) { return tensor.empty() ? "the tensor" : tensor; }
 
-void say(NamedDiagnosis& one) {
+void say(NamedCheck& one) {
   one.diagnosis.sentence = render({who(one.name)}, one.diagnosis.found);
   for (const Finding& finding : one.diagnosis.found) {
     if (is_fault(finding)) one.diagnosis.findings.push_back(render(finding));
   }
-}
-
-void say(NamedCheck& one) {
-  say(static_cast<NamedDiagnosis&>(one));
   const bool undecided = is_said_by_remarks(one);
   one.sentence = undecided ? render({who(one.name)}, one.remarks) : one.diagnosis.sentence;
   for (const Finding& remark : one.remarks) {
@@ -135,7 +131,7 @@ void say(NamedCheck& one) {
   }
 }
 
-Diagnosis combine(const std::vector<NamedDiagnosis>& tensors, const std::string& as) {
+Diagnosis combine(const std::vector<NamedCheck>& tensors, const std::string& as) {
   const auto worst = std::max_element(tensors.begin(), tensors.end(), [](const auto& a, const auto& b) {
     return weight(a.diagnosis.verdict) < weight(b.diagnosis.verdict);
   });
@@ -232,9 +228,8 @@ std::string to_json(const CheckResult& result) {
   json["tolerance"] = finite_or_null(tolerance);
   add_power(json, result.power);
   json["tensor"] = shown->name;
-  json["diagnosis"] = result.diagnosed.all.verdict == Verdict::as_configured && result.equal()
-                          ? Json(nullptr)
-                          : diagnosed_json(result.diagnosed);
+  const bool right = result.all.verdict == Verdict::as_configured && result.equal();
+  json["diagnosis"] = right ? Json(nullptr) : diagnosed_json(result);
   if (result.tensors.size() > 1) {
     for (const NamedCheck& one : result.tensors) json["tensors"][one.name] = check_json(one);
   }

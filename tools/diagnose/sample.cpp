@@ -119,7 +119,8 @@ Sample Sample::part(const Reading& reading, std::size_t dimension, const Numbers
   return part;
 }
 
-Sample sample_as_given(const Tensor& before, const Tensor& after, int head_dim, bool flat) {
+Sample sample_as_given(const Tensor& before, const Tensor& after, const Subject& subject, bool fits) {
+  const int head_dim = fits ? subject.head_dim_of(before) : 0;
   const auto refuse = [](const std::string& sentence) { fail(Code::SHAPE, "check", sentence); };
   const std::string shape = detail::shape_text(before.shape);
   if (before.shape != after.shape) {
@@ -140,7 +141,7 @@ Sample sample_as_given(const Tensor& before, const Tensor& after, int head_dim, 
   sample.shape = before.shape;
   const std::int64_t last = before.shape.back();
   sample.head_dim = head_dim != 0 ? head_dim : static_cast<int>(last);
-  if (last != sample.head_dim || (flat && rank < 4)) {
+  if (last != sample.head_dim || (subject.layout == "flat" && rank < 4)) {
     if (last % sample.head_dim != 0 || rank == 4) {
       refuse("head_dim must be " + std::to_string(head_dim) + " but " + label(before) + " is " + shape);
     }

@@ -92,14 +92,11 @@ struct Sample : Bounds {
   }
 };
 
-// head_dim 0: the size of the last dimension. The last dimension is heads * head_dim if it is another multiple of
-// head_dim, or if `flat` is set. Throws SHAPE (shapes differ, other than two to four dimensions, no element, head_dim
-// does not fit), DTYPE (not F64, F32, F16 or BF16).
-Sample sample_as_given(const Tensor& before, const Tensor& after, int head_dim, bool flat = false);
-// The subject says head_dim and whether the tensors are flat; fits: its heads have the width of the tensors.
-inline Sample sample_as_given(const Tensor& before, const Tensor& after, const Subject& subject, bool fits = true) {
-  return sample_as_given(before, after, fits ? subject.head_dim_of(before) : 0, subject.layout == "flat");
-}
+// fits: the subject says head_dim; without it, or if it does not fit, that is the size of the last dimension. The last
+// dimension is heads * head_dim if it is another multiple of head_dim, or if the subject's layout is flat. Throws SHAPE
+// (shapes differ, other than two to four dimensions, no element, head_dim does not fit), DTYPE (not F64, F32, F16 or
+// BF16).
+Sample sample_as_given(const Tensor& before, const Tensor& after, const Subject&, bool fits = true);
 // Squares of squares must neither overflow nor vanish: elements of doubles far from 1 are multiplied by a power of two,
 // which changes no angle.
 void bring_near_1(Sample&);

@@ -160,6 +160,8 @@ Held hold(const Question& question, const EngineTable& table, double unit) {
       add(held, table.sin[at], sin, allowed(sin), copy, {.token = row, .element = pair + table.pairs, .pair = pair});
     }
   }
+  held.checked.equal = held.off == 0;
+  if (held.checked.equal) held.checked.error = held.checked.max_error, held.checked.allowed = held.checked.tolerance;
   return held;
 }
 
@@ -207,20 +209,11 @@ void conclude(NamedCheck& one, Finding found) {
   one.diagnosis.found = {std::move(found)};
 }
 
-NamedCheck outcome_of(const Held& held) {
-  NamedCheck one;
-  one.name = "a head with this table";
-  one.checked = held.checked;
-  one.checked.equal = held.off == 0;
-  one.outcome = one.checked.equal ? Outcome::equal : Outcome::differs;
-  if (one.checked.equal) one.checked.error = held.checked.max_error, one.checked.allowed = held.checked.tolerance;
-  conclude(one, finding(Cause::as_asked));
-  return one;
-}
-
 NamedCheck judge(const Question& question, const EngineTable& table) {
   const Held held = hold(question, table, table.unit);
-  NamedCheck one = outcome_of(held);
+  NamedCheck one{.name = "a head with this table", .checked = held.checked};
+  one.outcome = held.checked.equal ? Outcome::equal : Outcome::differs;
+  conclude(one, finding(Cause::as_asked));
   if (table.copies == 2) one.note = table.halves ? "each value twice, in halves" : "each value twice, side by side";
   if (one.checked.equal && table.copies == 2 && !table.halves && question.used.rope.pairing == Pairing::half) {
     one.outcome = Outcome::differs;
@@ -234,7 +227,7 @@ NamedCheck judge(const Question& question, const EngineTable& table) {
   std::vector<double> all = table.cos;
   all.insert(all.end(), table.sin.begin(), table.sin.end());
   const Storage& type = coarsest(all);
-  if (type.unit > storage_of(ElementType::f32).unit && hold(question, table, type.unit).off == 0) {
+  if (type.unit > storage_of(ElementType::f32).unit && hold(question, table, type.unit).checked.equal) {
     conclude(one, finding(Cause::coarse_table, {{"type", type.name}}));
     return one;
   }
@@ -306,7 +299,7 @@ CheckResult best_of(const Request& request, int pairs, const std::function<Named
     best.remarks = {finding(Cause::open_rope, {{"rope", best.rope}})};
   }
   say(best);
-  return {{best}, {{best}, combine({best})}, {}};
+  return {{{best}, combine({best})}, {}};
 }
 
 }  // namespace

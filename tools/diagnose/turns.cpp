@@ -10,7 +10,7 @@ namespace {
 // Whether a head is the same before and after; one of zeros says nothing.
 bool is_unchanged(const Sample& sample, const Layout& layout, std::int64_t head) {
   bool zero = true;
-  Still still(sample);
+  Still still{sample};
   for (std::int64_t row = 0; row < layout.batch * layout.tokens; ++row) {
     const std::int64_t first = at(layout, row / layout.tokens, row % layout.tokens, head);
     if (!sample.noisy() && !std::ranges::equal(sample.x(first), sample.y(first))) return false;
@@ -63,7 +63,6 @@ struct Hypothesis {
   Precision precision = Precision::exact;
   Cause cause = Cause::coarse_table;
   Rounding position = exactly, speed = exactly, product = exactly, table = exactly;
-  bool coarse_angle = true;
 };
 
 // fine: the angles of a table that alone is rounded. unit: of the tensor; a type with more digits leaves no trace in
@@ -74,9 +73,7 @@ std::vector<Hypothesis> coarse_hypotheses(const Hypothesis& fine, double unit) {
     const Storage& storage = storage_of(type == Precision::f16 ? ElementType::f16 : ElementType::bf16);
     const Rounding of = storage.rounded;
     const bool finer = type == Precision::f16 && unit > storage.unit;  // than the tensor: only its angles leave a trace
-    if (!finer) {
-      list.push_back({type, Cause::coarse_table, fine.position, fine.speed, fine.product, of, false});
-    }
+    if (!finer) list.push_back({type, Cause::coarse_table, fine.position, fine.speed, fine.product, of});
     for (const Rounding table : {Rounding(to_f32), of}) {
       if (finer && table == of) continue;
       list.push_back({type, Cause::coarse_inv_freq, exactly, of, exactly, table});
@@ -185,6 +182,21 @@ Complex Motion::turn(std::int64_t row, int pair) const noexcept {
   return {by * (cos - rest * sin), by * (sin + rest * cos)};
 }
 
+Motion Motion::reversed() const {
+  Motion back = *this;
+  for (std::vector<double>* values : {&back.speed, &back.phase, &back.growth}) {
+    for (double& value : *values) value = -value;
+  }
+  back.factor = 1 / factor;
+  return back;
+}
+
+void Motion::shift(double by) {
+  for (std::vector<double>& of_axis : position) {
+    for (double& one : of_axis) one += by;
+  }
+}
+
 double misfit(const Turns& turns, std::size_t at, double angle, Complex turn, double slack) {
   const double size = std::abs(turn);
   const double noise = 6 * turns.sigma[at] + std::max(slack, 0x1p-50) * std::abs(angle) * size + 0x1p-48;
@@ -261,8 +273,7 @@ FoundPrecision find_precision(const Turns& all, const Motion& motion, const std:
   const double certain = finer ? 0.25 : std::max(0.3, 1 - 8 / std::sqrt(count));
   const double fine = found.fit.residual;
   if (best.residual * best.residual < certain * fine * fine && (best.holds || best.residual < 0.3 * fine)) {
-    found = {coarse->precision, coarse->coarse_angle, coarse->cause,
-             step > 1 ? fit_of(all, motion, *coarse, {}, float32_slack) : best};
+    found = {coarse->precision, coarse->cause, step > 1 ? fit_of(all, motion, *coarse, {}, float32_slack) : best};
   } else if (in_float32.residual < 0.8 * exact.residual || (!exact.holds && compare(all, motion).holds)) {
     found.precision = Precision::f32;
   } else if (exact.residual < 0.8 * in_float32.residual) {

@@ -33,6 +33,7 @@ struct Block {
   std::array<int, 2> input(int pair) const noexcept;   // the elements of a head that the pair reads
   std::array<int, 2> output(int pair) const noexcept;  // and writes
   int rotary_dim() const noexcept { return 2 * pairs; }
+  Block reversed() const noexcept;  // reads what this writes and writes what this reads
   // The same elements, read where they are written.
   Block in_place() const noexcept {
     return {output(0)[1] == output(0)[0] + 1 ? Kind::interleaved : Kind::half, first, pairs};
@@ -67,17 +68,13 @@ bool alike(const Sample&, double misfit, double other);
 Noise measure_noise(const Sample&, const std::optional<Block>& asked);
 
 // Whether elements are the same before and after, but for the sample's noise.
-class Still {
- public:
-  explicit Still(const Sample& sample) noexcept : sample_(sample) {}
+struct Still {
+  const Sample& sample;
+  double sum = 0;  // the sum of squared changes, in squared errors
+  double count = 0;
+  bool moved = false;  // an element changed by more than rounding
   void add(double before, double after) noexcept;
   bool holds() const noexcept;
-
- private:
-  const Sample& sample_;
-  double sum_ = 0;  // the sum of squared changes, in squared errors
-  double count_ = 0;
-  bool moved_ = false;  // an element changed by more than rounding
 };
 
 // ---- the angles of its pairs ---------------------------------------------------------------------
@@ -141,6 +138,8 @@ struct Motion {
   // The size of all angles that the engine computed: size(), and with `from` the angles of the tensor before too.
   double computed(std::int64_t row, int pair) const noexcept;
   Complex turn(std::int64_t row, int pair) const noexcept;
+  Motion reversed() const;  // undoes it
+  void shift(double by);    // moves all positions
 };
 
 // Rotates the block of every head of the elements, which lie as the sample's, by the motion, in double
@@ -187,7 +186,6 @@ Fit compare(const Turns&, const Motion&, double slack = float32_slack,
 // rounding.
 struct FoundPrecision {
   std::optional<Precision> precision;  // empty where the data do not tell
-  bool angles = false;                 // the angles have that precision, not the table alone
   Cause cause = Cause::coarse_table;   // which numbers have few bits
   Fit fit;                             // the motion's, with that precision
 };

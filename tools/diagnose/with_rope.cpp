@@ -174,9 +174,7 @@ void add_offsets(Candidates& list, const Asked& asked) {
   for (const double shift : {1.0, -1.0, 2.0, -2.0}) {
     const double first = asked.motion.position[0][0];
     list.push_back({find_offset(first + shift, first), asked.motion});
-    for (std::vector<double>& positions : list.back().motion.position) {
-      for (double& position : positions) position += shift;
-    }
+    list.back().motion.shift(shift);
   }
 }
 
@@ -267,7 +265,7 @@ bool explain_by_precision(Examination& exam, const Asked& asked) {
       exam.turns, asked.motion,
       has_one_speed_per_pair(asked.used.rope) ? asked.frequencies.inv_freq_float32 : std::vector<float>{});
   const bool coarse = found.precision == Precision::f16 || found.precision == Precision::bf16;
-  if (plain.holds && !(coarse && found.angles)) {
+  if (plain.holds && !(coarse && found.cause != Cause::coarse_table)) {
     if (explain_by_candidates(exam, asked)) return true;
     exam.facts.precision = found.precision;
     exam.residual = std::min(plain.residual, found.fit.residual);
@@ -288,13 +286,14 @@ bool explain_by_own_time(Examination& exam, const Asked& asked) {
   const auto length_up_to = [&](std::int64_t row) {
     return std::max(trained, whole(exam.expected[0][static_cast<std::size_t>(row)]) + 1);
   };
-  Motion motion = motion_of({rope, asked.length, {}}, asked);
-  Asked placeless = asked;  // a copy of the positions for each length would take more memory than there is
-  placeless.motion.position = placeless.motion.from = {};
+  Motion motion = asked.motion;
   std::map<std::int64_t, std::vector<double>> speeds;  // by their lengths
   const auto set_length = [&](std::int64_t length) {
     const auto [one, is_new] = speeds.try_emplace(length);
-    if (is_new) one->second = motion_of({rope, length, {}}, placeless).speed;
+    if (is_new) {
+      one->second = frequencies(rope, length).inv_freq;
+      for (double& speed : one->second) speed *= asked.frequencies.clockwise ? -1 : 1;
+    }
     motion.speed = one->second;
   };
   const auto fits = [&](std::int64_t row, std::int64_t length) {
@@ -382,9 +381,7 @@ bool explain_by_speeds(Examination& exam, const Asked& asked) {
   const bool clockwise = sign_of(found) < 0;
   const Rope rope = rope_for_block(asked.used.rope, exam.turns.block);
   Motion motion = asked.motion;
-  for (std::vector<double>& positions : motion.position) {
-    for (double& position : positions) position += *shift;
-  }
+  motion.shift(*shift);
   const std::optional<Explanation> explained = explain_speeds(speeds_of(found), rope, asked.length, asked.context);
   for (std::size_t i = 0; i < found.size(); ++i) motion.speed[i] = found[i].speed;
   if (explained) {
@@ -427,6 +424,41 @@ bool one_pair_alone(const Examination& exam) {
   return pairs < 2 && exam.subject.used->rope.rotary_dim > 2;
 }
 
+// The order of questions: what is asked, in another precision; candidates, each the asked motion or the asked rope with
+// one thing changed; and where none holds, what is measured blindly: positions at the asked speeds, speeds at the
+// expected positions.
+constexpr bool (*questions[])(Examination&, const Asked&) = {
+    explain_by_precision, explain_by_candidates, explain_by_own_time, explain_by_positions, explain_by_speeds};
+
+// ---- without a config --------------------------------------------------------------------------
+
+// The last pair that visibly moves, moves so much that the next one would be seen too.
+bool width_is_known(const Examination& exam) {
+  const Turns& turns = exam.turns;
+  if (turns.block.kind == Kind::half || exam.search.touched.back() + 1 == exam.sample.head_dim) return true;
+  double most = 0;
+  for (std::int64_t row = 0; row < turns.rows(); ++row)
+    most = std::max(most, std::abs(std::arg(turns.turn[turns.at(row, turns.pairs() - 1)])));
+  return most > 16 * exam.sample.unit;
+}
+
+Finding described(const Facts& facts, bool positions_known) {
+  Finding one = finding(Cause::no_config);
+  const auto add = [&](const char* name, Number::Value value, int digits = 0) {
+    one.numbers.push_back({name, std::move(value), digits});
+  };
+  if (facts.pairing) add("pairing", *facts.pairing);
+  if (facts.rotary_dim) {
+    add("first", number(*facts.first));
+    add("last", number(*facts.first + *facts.rotary_dim - 1));
+  }
+  if (facts.base) add("base", *facts.base, 10);
+  if (facts.scaling && !std::holds_alternative<Unscaled>(*facts.scaling)) add("scaling", name(*facts.scaling));
+  add("layout", facts.layout);
+  if (!positions_known) add("open", true);
+  return one;
+}
+
 }  // namespace
 
 Finding direction_found(bool clockwise, bool asked) {
@@ -460,16 +492,6 @@ double advantage(const Turns& turns, const Motion& asked, const Motion& other, b
   return count < 8 || of_other == 0 ? 1 : of_asked / of_other;
 }
 
-namespace {
-
-// The order of questions: what is asked, in another precision; candidates, each the asked motion or the asked rope with
-// one thing changed; and where none holds, what is measured blindly: positions at the asked speeds, speeds at the
-// expected positions.
-constexpr bool (*questions[])(Examination&, const Asked&) = {
-    explain_by_precision, explain_by_candidates, explain_by_own_time, explain_by_positions, explain_by_speeds};
-
-}  // namespace
-
 void examine_with_rope(Examination& exam) {
   Asked asked = ask(exam.subject, exam.turns.block, exam.turns.layout(), exam.expected);
   asked.fit = compare(exam.turns, asked.motion);
@@ -500,39 +522,6 @@ void examine_with_rope(Examination& exam) {
   if (exam.findings.empty())
     exam.find(has_one_speed_per_pair(asked.used.rope) ? Cause::no_speeds : Cause::no_frequencies);
 }
-
-// ---- without a config --------------------------------------------------------------------------
-
-namespace {
-
-// The last pair that visibly moves, moves so much that the next one would be seen too.
-bool width_is_known(const Examination& exam) {
-  const Turns& turns = exam.turns;
-  if (turns.block.kind == Kind::half || exam.search.touched.back() + 1 == exam.sample.head_dim) return true;
-  double most = 0;
-  for (std::int64_t row = 0; row < turns.rows(); ++row)
-    most = std::max(most, std::abs(std::arg(turns.turn[turns.at(row, turns.pairs() - 1)])));
-  return most > 16 * exam.sample.unit;
-}
-
-Finding described(const Facts& facts, bool positions_known) {
-  Finding one = finding(Cause::no_config);
-  const auto add = [&](const char* name, Number::Value value, int digits = 0) {
-    one.numbers.push_back({name, std::move(value), digits});
-  };
-  if (facts.pairing) add("pairing", *facts.pairing);
-  if (facts.rotary_dim) {
-    add("first", number(*facts.first));
-    add("last", number(*facts.first + *facts.rotary_dim - 1));
-  }
-  if (facts.base) add("base", *facts.base, 10);
-  if (facts.scaling && !std::holds_alternative<Unscaled>(*facts.scaling)) add("scaling", name(*facts.scaling));
-  add("layout", facts.layout);
-  if (!positions_known) add("open", true);
-  return one;
-}
-
-}  // namespace
 
 void examine_without_rope(Examination& exam) {
   exam.explained = true;  // the tensors tell no more than is found

@@ -192,18 +192,6 @@ struct Diagnosis {
   std::vector<std::string> findings = {};  // a sentence for each thing that differs, without the tensor's name
 };
 
-struct NamedDiagnosis {
-  std::string name;  // TensorPair::name
-  Diagnosis diagnosis;
-  std::optional<int> layer = {};  // whose rope is asked; none: no layer is known, or the request names a rope
-  std::string rope = {};          // "rope 1 of 2"; "" where the model has one, or the request names it
-};
-
-struct Diagnosed {
-  std::vector<NamedDiagnosis> tensors;  // in the order of the pairs
-  Diagnosis all;                        // the worst verdict, with a sentence that says which tensors it is about
-};
-
 // The numbers of an element of a tensor.
 struct ElementIndex {
   std::int64_t batch = 0, token = 0, head = 0;
@@ -239,18 +227,26 @@ struct Power {
   ROTARY_API std::string sentence() const;
 };
 
-struct NamedCheck : NamedDiagnosis {
+// One tensor. diagnose() fills in what stands before `checked`.
+struct NamedCheck {
+  std::string name;  // TensorPair::name
+  Diagnosis diagnosis = {};
+  std::optional<int> layer = {};  // whose rope is asked; none: no layer is known, or the request names a rope
+  std::string rope = {};          // "rope 1 of 2"; "" where the model has one, or the request names it
   Checked checked = {};
-  Outcome outcome = Outcome::equal;   // diagnose() leaves it so
+  Outcome outcome = Outcome::equal;
   std::vector<Finding> remarks = {};  // the reasons why it is undecided; further facts if it is equal
   std::string sentence = {};          // the sentence of the diagnosis, or of the remarks if it is undecided
   std::string note = {};              // the remarks on a tensor that is equal: "bhtd has the same shape"
   Power power = {};                   // empty unless it is equal
 };
 
-struct CheckResult {
+struct Diagnosed {
   std::vector<NamedCheck> tensors;  // in the order of the pairs
-  Diagnosed diagnosed;
+  Diagnosis all;                    // the worst verdict, with a sentence that says which tensors it is about
+};
+
+struct CheckResult : Diagnosed {
   Power power;                       // the faults that every tensor would show
   Outcome outcome() const noexcept;  // the worst of all tensors
   bool equal() const noexcept { return outcome() == Outcome::equal; }

@@ -30,6 +30,18 @@ inline ModelRope model_rope(Scaling scaling = Unscaled{}, Pairing pairing = Pair
   return used;
 }
 
+inline Model model_of(const ModelRope& rope, ModelPart part = {}) {
+  return {.model_type = {}, .parts = {std::move(part)}, .ropes = {rope}};
+}
+
+inline diagnose::Request request_of(Model model, std::optional<PositionSet> positions = {}) {
+  diagnose::Request request;
+  request.operation = "check";
+  request.model = std::move(model);
+  request.positions = std::move(positions);
+  return request;
+}
+
 inline PositionSet from(double first, int tokens = 16) {
   PositionSet given;
   given.tokens = tokens;
@@ -39,7 +51,7 @@ inline PositionSet from(double first, int tokens = 16) {
 
 // In the first layout without a difference.
 inline diagnose::Checked compared(const Tensor& before, const Tensor& after, const Subject& subject) {
-  const diagnose::Sample sample = diagnose::sample_as_given(before, after, subject.head_dim_of(before));
+  const diagnose::Sample sample = diagnose::sample_as_given(before, after, subject);
   std::optional<diagnose::Checked> first;
   for (const diagnose::Reading& reading : diagnose::plausible_readings(sample, subject)) {
     const diagnose::Checked one = diagnose::compare(sample, reading, subject, std::nullopt).checked;
@@ -49,9 +61,12 @@ inline diagnose::Checked compared(const Tensor& before, const Tensor& after, con
   return *first;
 }
 
-inline void expect_said(const Diagnosis& found, Verdict verdict, const std::string& words) {
-  EXPECT_EQ(found.verdict, verdict) << found.sentence;
+inline void expect_words(const Diagnosis& found, const std::string& words) {
   EXPECT_NE(found.sentence.find(words), std::string::npos) << found.sentence;
+}
+inline void expect_said(const Diagnosis& found, Verdict verdict, const std::string& words = "") {
+  EXPECT_EQ(found.verdict, verdict) << found.sentence;
+  expect_words(found, words);
 }
 
 struct Case {
@@ -62,7 +77,7 @@ struct Case {
     subject.used = rope ? &*rope : nullptr;
     subject.context = 4096;
     const Tensor x = tensor_of(before, type, order), y = tensor_of(after, type, order);
-    diagnose::NamedDiagnosis named{"q", diagnose::diagnose_pair(x, y, subject)};
+    diagnose::NamedCheck named{"q", diagnose::diagnose_pair(x, y, subject)};
     diagnose::say(named);
     const Diagnosis result = named.diagnosis;
     EXPECT_FALSE(result.sentence.empty());

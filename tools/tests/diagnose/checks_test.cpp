@@ -59,12 +59,7 @@ std::array<Tensor, 2> made(const Made& how) {
 }
 
 diagnose::Request asking(std::vector<ModelRope> ropes = {model_rope()}) {
-  diagnose::Request request;
-  request.operation = "check";
-  request.model.emplace();
-  request.model->parts = {{.path = "", .context = 4096}};
-  request.model->ropes = std::move(ropes);
-  return request;
+  return request_of({.model_type = {}, .parts = {{.path = "", .context = 4096}}, .ropes = std::move(ropes)});
 }
 
 void expect(const CheckResult& found, Outcome outcome, Cause cause) {
@@ -197,9 +192,6 @@ TEST(TwoEngines, are_told_apart_where_one_is_as_asked) {
   expect_cause(right, base, Cause::base, "; this is found in the second file, if the other one is as the config asks");
   expect_cause(base, right, Cause::base, "; this is found in the first file, if the other one is as the config asks");
   expect_cause(right, clockwise, Cause::direction, "second file");
-  Engine later;
-  later.position = [](int, int t, int) { return t + 3.0; };
-  expect_cause(right, later, Cause::further, "3 positions further");
 }
 
 // ---- runs ----------------------------------------------------------------------------------------
@@ -290,7 +282,6 @@ TEST(Run, is_read_in_the_order_of_numbers) {
   write("rank0-step-10.npy", {5});
   write("rank0-step-9.npy", {0, 1, 2, 3, 4});
   EXPECT_EQ(diagnose::check_run(diagnose::read_run(folder.path())).outcome(), Outcome::equal);
-  test::expect_error("FILE", "a folder", [&] { diagnose::read_run(folder / "none"); });
   RunStep uneven = step({{7, 0, 3, 0}});
   uneven.sequences.pop_back();
   test::expect_error("SHAPE", "one value for each token", [&] { diagnose::check_run({uneven}); });

@@ -12,33 +12,8 @@ namespace {
 
 constexpr int heads = 4, axes = 2, pairs = 16, columns = 8, tokens = 40;
 
-// Turns pair i of head h of token t by this angle and times this amplitude.
-struct Turning {
-  std::function<double(int t, int h, int i)> angle;
-  std::function<double(int t, int i)> amplitude = [](int, int) { return 1.0; };
-  bool interleaved = false;
-  bool coarse = false;  // cos and sin rounded to bf16
-};
-
-Data turned(const Data& x, const Turning& by) {
-  Data y = x;
-  for (int t = 0; t < x.tokens; ++t) {
-    for (int h = 0; h < x.heads; ++h) {
-      for (int i = 0; i < pairs; ++i) {
-        const int u = by.interleaved ? 2 * i : i, v = by.interleaved ? 2 * i + 1 : i + pairs;
-        const double a = x.values[x.at(0, t, h, u)], b = x.values[x.at(0, t, h, v)];
-        const auto table = [&](double one) {
-          const auto rounded = static_cast<float>(one * by.amplitude(t, i));
-          return by.coarse ? to_float(to_bf16(rounded)) : one * by.amplitude(t, i);
-        };
-        const double c = table(std::cos(by.angle(t, h, i))), s = table(std::sin(by.angle(t, h, i)));
-        y.values[x.at(0, t, h, u)] = static_cast<float>(a * c - b * s);
-        y.values[x.at(0, t, h, v)] = static_cast<float>(b * c + a * s);
-      }
-    }
-  }
-  return y;
-}
+using Angle = std::function<double(int h, int t, int i)>;
+Engine turning(Angle angle) { return {.speed = speeds(10000, 2 * pairs), .angle = std::move(angle)}; }
 
 // timm's mixed rope: a direction for each head and pair.
 struct Mixed : testing::Test {
@@ -69,97 +44,89 @@ struct Mixed : testing::Test {
   static std::size_t at_of(int i) { return static_cast<std::size_t>(i); }
   double speed(int h, int a, int i) const { return c.rope->rope.inv_freq[at_of((h * axes + a) * pairs + i)]; }
   double angle(double x, double y, int h, int i) const { return x * speed(h, 0, i) + y * speed(h, 1, i); }
-  Turning right() const {
-    return {[this](int t, int h, int i) { return angle(t % columns, t / columns, h, i); }};
-  }
-  Diagnosis diagnose(const Turning& by) { return c.diagnose_after(turned(c.before, by)); }
-  std::string said(const Turning& by) { return diagnose(by).sentence; }
+  double right(int h, int t, int i) const { return angle(t % columns, t / columns, h, i); }
+  Diagnosis diagnose(Angle by) { return c.diagnose(turning(std::move(by))); }
 
   Case c{ElementType::f32, {.tokens = tokens, .heads = heads, .head_dim = 2 * pairs}};
 };
 
 TEST_F(Mixed, what_is_right_is_as_configured) {
-  const Diagnosis one = diagnose(right());
-  EXPECT_EQ(one.verdict, Verdict::as_configured) << one.sentence;
+  const Diagnosis one = diagnose([this](int h, int t, int i) { return right(h, t, i); });
+  expect_said(one, Verdict::as_configured);
   EXPECT_TRUE(one.facts.inv_freq.empty()) << "they are no list of pairs";
   EXPECT_FALSE(one.facts.scaling);
 }
 
 TEST_F(Mixed, faults_of_an_ordinary_rope_are_named) {
-  Turning by = right();
-  by.interleaved = true;
-  EXPECT_EQ(diagnose(by).verdict, Verdict::pairing);
-  by = {[&](int t, int h, int i) { return -right().angle(t, h, i); }};
-  EXPECT_EQ(diagnose(by).verdict, Verdict::direction) << said(by);
-  by = {[&](int t, int h, int i) { return 2 * right().angle(t, h, i); }};
-  EXPECT_EQ(diagnose(by).verdict, Verdict::twice) << said(by);
-  EXPECT_EQ(diagnose({[](int, int, int) { return 0.0; }}).verdict, Verdict::not_rotated);
+  Engine interleaved = turning([this](int h, int t, int i) { return right(h, t, i); });
+  interleaved.pairs = Pairs::interleaved;
+  EXPECT_EQ(c.diagnose(interleaved).verdict, Verdict::pairing);
+  for (const auto& [times, verdict] :
+       {std::pair(-1, Verdict::direction), {2, Verdict::twice}, {0, Verdict::not_rotated}}) {
+    expect_said(diagnose([this, by = times](int h, int t, int i) { return by * right(h, t, i); }), verdict);
+  }
 }
 
 TEST_F(Mixed, coordinates_are_found_though_an_angle_is_a_sum_of_them) {
-  const auto at = [this](auto x, auto y) {
-    return said({[=, this](int t, int h, int i) { return angle(x(t), y(t), h, i); }});
-  };
   const auto column = [](int t) { return t % columns; };
   const auto row = [](int t) { return t / columns; };
-  EXPECT_NE(at([](int t) { return t % columns + 1; }, row).find("begin at 1 instead of 0, 1 too far on axis 0"),
-            std::string::npos);
-  EXPECT_NE(at(column, [](int t) { return t / columns - 2.5; }).find("2.5 too early on axis 1"), std::string::npos);
-  const std::string both = at([](int t) { return t % columns + 2; }, [](int t) { return t / columns - 1; });
-  EXPECT_NE(both.find("2 too far on axis 0"), std::string::npos) << both;
-  EXPECT_NE(both.find("1 too early on axis 1"), std::string::npos) << both;
-  EXPECT_NE(at(row, column).find("with axis 0 and axis 1 exchanged"), std::string::npos);
-  EXPECT_NE(at(column, [](int) { return 0; }).find("without axis 1 ("), std::string::npos);
+  const auto expect_at = [this](auto x, auto y, const std::vector<const char*>& words) {
+    const Diagnosis one = diagnose([=, this](int h, int t, int i) { return angle(x(t), y(t), h, i); });
+    for (const char* some : words) expect_words(one, some);
+  };
+  expect_at([=](int t) { return column(t) + 1; }, row, {"begin at 1 instead of 0, 1 too far on axis 0"});
+  expect_at(column, [=](int t) { return row(t) - 2.5; }, {"2.5 too early on axis 1"});
+  expect_at([=](int t) { return column(t) + 2; }, [=](int t) { return row(t) - 1; },
+            {"2 too far on axis 0", "1 too early on axis 1"});
+  expect_at(row, column, {"with axis 0 and axis 1 exchanged"});
+  expect_at(column, [](int) { return 0; }, {"without axis 1 ("});
 }
 
 // Several coordinates make the same angles.
 TEST_F(Mixed, clockwise_is_not_taken_for_other_positions) {
   std::vector<double>& f = c.rope->rope.inv_freq;
   for (std::size_t i = 0; i < f.size(); ++i) f[i] = f[i / (axes * pairs) * axes * pairs + i % pairs];
-  const Diagnosis one = diagnose({[this](int t, int h, int i) { return -angle(t % columns, t / columns, h, i); }});
-  EXPECT_EQ(one.verdict, Verdict::direction) << one.sentence;
+  expect_said(diagnose([this](int h, int t, int i) { return -right(h, t, i); }), Verdict::direction);
 }
 
 TEST_F(Mixed, rows_of_other_heads_are_named) {
   const auto by_row = [this](auto row) {
-    return diagnose({[=, this](int t, int h, int i) { return right().angle(t, row(h), i); }});
+    return diagnose([=, this](int h, int t, int i) { return right(row(h), t, i); });
   };
   expect_said(by_row([](int h) { return heads - 1 - h; }), Verdict::heads, "head 0 by row 3");
   expect_said(by_row([](int) { return 0; }), Verdict::heads, "row 0 in all heads");
 }
 
 TEST_F(Mixed, parts_keep_the_rows_of_their_heads) {
-  const std::string some = said({[this](int t, int h, int i) { return (h == 2 ? 2 : 1) * right().angle(t, h, i); }});
-  EXPECT_NE(some.find("in head 2 is rotated twice"), std::string::npos) << some;
-  const std::string late =
-      said({[this](int t, int h, int i) { return right().angle(t, h, i) + (t < 20 ? 0 : speed(h, 0, i)); }});
-  EXPECT_NE(late.find("in tokens 20-39 is rotated at positions"), std::string::npos) << late;
+  const Diagnosis some = diagnose([this](int h, int t, int i) { return (h == 2 ? 2 : 1) * right(h, t, i); });
+  expect_words(some, "in head 2 is rotated twice");
+  const Diagnosis late =
+      diagnose([this](int h, int t, int i) { return right(h, t, i) + (t < 20 ? 0 : speed(h, 0, i)); });
+  expect_words(late, "in tokens 20-39 is rotated at positions");
 }
 
 TEST_F(Mixed, what_differs_is_not_said_to_be_as_configured) {
   Case half{ElementType::f16, {.tokens = tokens, .heads = heads, .head_dim = 2 * pairs}};
-  Turning by = right();
-  by.coarse = true;
+  Engine by = turning([this](int h, int t, int i) { return right(h, t, i); });
+  by.rounds_table = [](double value) { return to_type(value, ElementType::bf16); };
   c.subject.used = &*c.rope;
-  const Tensor x = tensor_of(half.before, half.type, half.order),
-               y = tensor_of(turned(half.before, by), half.type, half.order);
+  const Tensor x = tensor_of(half.before, half.type, half.order), y = tensor_of(by(half.before), half.type, half.order);
   diagnose::NamedCheck one = diagnose::judge({"q", x, y}, c.subject, std::nullopt, {});
   diagnose::say(one);
   EXPECT_EQ(one.outcome, diagnose::Outcome::differs);
   EXPECT_NE(one.diagnosis.verdict, Verdict::as_configured) << one.sentence;
-  EXPECT_NE(one.sentence.find("off by up to"), std::string::npos) << one.sentence;
+  expect_words(one.diagnosis, "off by up to");
 }
 
 TEST_F(Mixed, angles_of_no_such_rope_say_what_was_not_asked) {
   std::mt19937 random(3);
   std::uniform_real_distribution<double> any(0, 6.28);
-  const std::string text = said({[&](int, int, int) { return any(random); }});
-  EXPECT_NE(text.find("cannot tell"), std::string::npos) << text;
+  expect_words(diagnose([&](int, int, int) { return any(random); }), "cannot tell");
 }
 
 TEST_F(Mixed, heads_that_the_rope_has_no_rows_for_are_refused) {
   c.before = random_data({.tokens = tokens, .heads = 3, .head_dim = 2 * pairs}, ElementType::f32);
-  EXPECT_THROW(diagnose(right()), Error);
+  EXPECT_THROW(c.diagnose(turning({})), Error);
 }
 
 // Each axis would have 17 positions to try: 24 million trials.
@@ -184,16 +151,16 @@ struct Own : testing::Test {
     c.rope->rope.head_dim = c.rope->rope.rotary_dim = 2 * pairs;
   }
   static double turn(double t, int i) { return t * std::pow(10000, -i / 16.0); }
-  Diagnosis diagnose(const Turning& by) { return c.diagnose_after(turned(c.before, by)); }
+  Diagnosis diagnose(Angle by) { return c.diagnose(turning(std::move(by))); }
   Case c{ElementType::f32, {.tokens = tokens, .heads = heads, .head_dim = 2 * pairs}};
 };
 
 TEST_F(Own, faults_beside_a_phase_are_told) {
   for (int i = 0; i < pairs; ++i) c.rope->rope.phase.push_back(std::sin(3 * i + 1));
   const auto with = [this](double speed, double moved = 0) {
-    return diagnose({[=, this](int t, int, int i) {
+    return diagnose([=, this](int, int t, int i) {
              return speed * turn(t + moved, i) + c.rope->rope.phase[static_cast<std::size_t>(i)];
-           }})
+           })
         .verdict;
   };
   EXPECT_EQ(with(1), Verdict::as_configured);
@@ -211,7 +178,7 @@ TEST_F(Own, pairs_that_stand_still_are_not_far_away) {
     phase.clear();
     for (int i = 0; i < pairs; ++i) phase.push_back(any(random));
     const Diagnosis half = diagnose(
-        {[&](int t, int, int i) { return i < pairs / 2 ? turn(t, i) + phase[static_cast<std::size_t>(i)] : 0; }});
+        [&](int, int t, int i) { return i < pairs / 2 ? turn(t, i) + phase[static_cast<std::size_t>(i)] : 0; });
     EXPECT_EQ(half.sentence.find("begin at"), std::string::npos) << half.sentence;
   }
 }
@@ -222,9 +189,11 @@ TEST_F(Own, faults_beside_an_amplitude_are_told) {
     set_rope(c);
     c.rope->rope.xpos = {512, 0, false};
     for (const double moved : {0, 10, 40}) {
-      const Diagnosis found = diagnose(
-          {[=](int t, int, int i) { return turn(t + moved, i); },
-           [=](int t, int i) { return std::pow((2 * i + 0.4 * 2 * pairs) / (1.4 * 2 * pairs), (t + moved) / 512); }});
+      Engine by = turning([=](int, int t, int i) { return turn(t + moved, i); });
+      by.amplitude = [=](int t, int i) {
+        return std::pow((2 * i + 0.4 * 2 * pairs) / (1.4 * 2 * pairs), (t + moved) / 512);
+      };
+      const Diagnosis found = c.diagnose(by);
       EXPECT_EQ(found.verdict, moved == 0 ? Verdict::as_configured : Verdict::offset) << found.sentence;
       EXPECT_EQ(found.findings.size(), moved == 0 ? 0U : 1U) << found.sentence;
     }

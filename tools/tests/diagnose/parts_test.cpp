@@ -1,10 +1,13 @@
-// The parts of a diagnosis, each for itself.
+// The parts of a diagnosis, each for itself: findings, patterns of positions, ropes from speeds.
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <cmath>
+#include <map>
+#include <set>
 
 #include "diagnose/examination.h"
+#include "files/tests/file_helpers.h"
 #include "tools/tests/diagnose/engine.h"
 #include "values/scaling_fields.h"
 
@@ -13,27 +16,88 @@ namespace {
 
 using diagnose_tests::speeds;
 
+// ---- findings as values: their table, their sentences, and when two are one ----------------------
+
+std::vector<Cause> all_causes() {
+  std::vector<Cause> list;
+  for (int i = 0; i <= static_cast<int>(Cause::still_block); ++i) list.push_back(static_cast<Cause>(i));
+  return list;
+}
+
+Finding multiplied(double factor, double error) {
+  return finding(Cause::factor, {{"found", factor, 7, error}, {"asked", 1.0, 7}});
+}
+
+TEST(Findings, OneFaultIsEqualWithinItsErrors) {
+  EXPECT_EQ(multiplied(1.25, 0.01), multiplied(1.255, 0.01));
+  EXPECT_FALSE(multiplied(1.25, 0.001) == multiplied(1.255, 0.001));
+  EXPECT_FALSE(multiplied(1.25, 0) == finding(Cause::without_factor, {{"asked", 1.0, 7}}));
+  Finding head = multiplied(1.25, 0);
+  head.where.heads = {3};
+  EXPECT_FALSE(head == multiplied(1.25, 0));
+  EXPECT_EQ(with_residuals(head, 1e-8, 0.5), with_residuals(head, 3e-7, 0.4));
+}
+
+TEST(Findings, ASentenceOfSeveralTensorsAndPlaces) {
+  Finding head = multiplied(1.25, 0), other = finding(Cause::zero_after);
+  head.where.heads = {1, 2, 3, 6};
+  other.where.rows = {1};
+  const std::vector<Finding> found = {head, other, finding(Cause::rest_as_asked)};
+  EXPECT_EQ(render({"q"}, found),
+            "q in heads 1-3, 6 is multiplied by 1.25; the model asks 1; in batch row 1 is zero after the rotation, in "
+            "every element; all else is as the config asks");
+  EXPECT_EQ(render({"q", "k"}, found),
+            "q and k in heads 1-3, 6 are multiplied by 1.25; the model asks 1; in batch row 1 are zero after the "
+            "rotation, in every element; all else is as the config asks");
+  EXPECT_EQ(render({"q", "k"}, {finding(Cause::heads_differ)}),
+            "q and k: cannot tell, because their angles differ from head to head in every layout");
+  EXPECT_EQ(render({"q", "k"}, {multiplied(2, 0), finding(Cause::doubled)}),
+            "q and k are multiplied by 2; the model asks 1; and they are rotated twice: every angle is double "
+            "(positions that are doubled, or a speed that is, would look the same)");
+}
+
+TEST(Findings, EverySentenceIsFilled) {
+  std::set<std::string> names;
+  for (const Cause cause : all_causes()) {
+    EXPECT_TRUE(names.insert(name(cause)).second) << name(cause);
+    for (const std::vector<std::string>& tensors : {std::vector<std::string>{"q"}, {"q", "k"}}) {
+      const std::string sentence = render(tensors, {finding(cause)});
+      EXPECT_EQ(sentence.find_first_of("<>[]{}"), std::string::npos) << name(cause) << ": " << sentence;
+    }
+  }
+}
+
+// The table of docs/porting.md says of each verdict the causes that it has.
+TEST(Findings, TheTableOfPorting) {
+  std::map<std::string, std::string> wanted;
+  for (const Cause cause : all_causes()) {
+    std::string& causes = wanted[name(finding(cause).verdict)];
+    causes += (causes.empty() ? "`" : ", `") + std::string(name(cause)) + "`";
+  }
+  wanted.erase("as_configured");
+  const std::string page = test::read_text(ROTARY_SOURCE_DIR "/docs/porting.md");
+  for (const auto& [verdict, causes] : wanted) {
+    const std::size_t row = page.find("\n| `" + verdict + "` | ");
+    ASSERT_NE(row, std::string::npos) << verdict;
+    const std::size_t end = page.find('\n', row + 1);
+    EXPECT_TRUE(page.substr(row, end - row).ends_with(" | " + causes + " |")) << verdict << ": " << causes;
+  }
+}
+
+// ---- positions and speeds ------------------------------------------------------------------------
+
 TEST(Patterns, Words) {
   const std::vector<double> expected = {0, 1, 2, 3, 4, 5};
-  const auto said = [](const Pattern& pattern) { return render(pattern.found); };
   const std::vector<std::pair<std::vector<double>, std::string>> patterns = {
-      {{9, 10, 11, 12, 13, 14}, "begin at 9 instead of 0, 9 too far"},
       {{0, 0.25, 0.5, 0.75, 1, 1.25}, "are 0.25 times those expected"},
-      {{5, 4, 3, 2, 1, 0}, "are in reverse order"},
-      {{4, 4, 4, 4, 4, 4}, "are 4 for every token"},
-      {{0, 1, 2, 0, 1, 2}, "begin again at 0 with token 3"},
       {{1, 1, 0, 1, 2, 3}, "begin at 0 with token 2, as after 2 tokens of padding"},
       {{0, 1, 5, 2, 9, 2}, "are not those expected: the first that differs is 5 instead of 2"}};
   for (const auto& [position, words] : patterns)
-    EXPECT_EQ(said(pattern_of(position, expected, 1)), "is rotated at positions that " + words);
+    EXPECT_EQ(render(pattern_of(position, expected, 1).found), "is rotated at positions that " + words);
   EXPECT_EQ(pattern_of(expected, expected, 1).found.cause, Cause::as_asked);
   EXPECT_EQ(pattern_of({0, -1, -2, -3, -4, -5}, expected, 1).found.cause, Cause::direction);
   EXPECT_EQ(pattern_of({0, 2, 4, 6, 8, 10}, expected, 1).found.cause, Cause::doubled);
   EXPECT_EQ(pattern_of({0, 1, 2, 1, 2, 3}, {0, 1, 2, 0, 1, 2}, 2).found.cause, Cause::other_positions);
-  EXPECT_EQ(said(pattern_of({254, 255, 0, 1}, {254, 255, 256, 257}, 1)),
-            "is rotated at positions that are wrapped at uint8");
-  EXPECT_EQ(said(pattern_of({256, 256, 258, 260}, {256, 257, 258, 259}, 1)),
-            "is rotated at positions that are rounded to bf16");
 }
 
 std::vector<Speed> exactly(const std::vector<double>& values) {
@@ -48,23 +112,16 @@ Rope rope_of(Scaling scaling, double base = 10000) {
   return rope;
 }
 
-TEST(Fit, BaseAndLinearFactor) {
-  EXPECT_EQ(explain_speeds(exactly(speeds(500000)), rope_of(Unscaled{}), 0, 0)->rope.base, 500000);
-  std::vector<double> slower = speeds(10000);
-  for (double& speed : slower) speed /= 8;
-  const auto scaled = explain_speeds(exactly(slower), rope_of(Unscaled{}), 0, 0);
-  ASSERT_TRUE(scaled.has_value());
-  EXPECT_EQ(scaled->rope.base, 10000);
-  EXPECT_EQ(std::get<Linear>(scaled->rope.scaling).factor, 8);
-}
-
-TEST(Fit, ScalingsOfAnyFactor) {
-  const Llama3 llama3{.factor = 12, .trained_length = 8192};
-  const Rope rope = rope_of(llama3, 500000);
-  const auto found = explain_speeds(exactly(frequencies(rope).inv_freq), rope_of(Unscaled{}, 500000), 0, 0);
-  ASSERT_TRUE(found.has_value());
-  EXPECT_EQ(found->rope.base, rope.base);
-  EXPECT_EQ(found->rope.scaling, rope.scaling);
+TEST(Fit, BaseAndScalingOfAnyFactor) {
+  const std::pair<Rope, double> ropes[] = {{rope_of(Unscaled{}, 500000), 10000},
+                                           {rope_of(Linear{8}), 10000},
+                                           {rope_of(Llama3{.factor = 12, .trained_length = 8192}, 500000), 500000}};
+  for (const auto& [rope, asked_base] : ropes) {
+    const auto found = explain_speeds(exactly(frequencies(rope).inv_freq), rope_of(Unscaled{}, asked_base), 0, 0);
+    ASSERT_TRUE(found.has_value());
+    EXPECT_EQ(found->rope.base, rope.base);
+    EXPECT_EQ(found->rope.scaling, rope.scaling);
+  }
 }
 
 // A scaling that is never guessed is never found. These three need lists, or a share of the pairs.
