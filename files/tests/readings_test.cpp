@@ -6,20 +6,19 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
-#include <filesystem>
 #include <fstream>
 #include <set>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "files/tests/file_helpers.h"
 #include "rotary/config.h"
+#include "text/io.h"
 #include "values/scaling_fields.h"
 
 namespace rotary {
 namespace {
-
-const std::filesystem::path golden = std::filesystem::path(ROTARY_SOURCE_DIR) / "files/tests/golden";
 
 std::string number(double value) {
   char text[40];
@@ -34,23 +33,12 @@ std::string to_text(const std::vector<double>& list) {
   return std::to_string(list.size()) + " values from " + number(list.front()) + " to " + number(list.back());
 }
 
-// "0-4 6"
-std::string to_text(const std::vector<int>& layers) {
-  std::string text;
-  for (std::size_t i = 0; i < layers.size(); ++i) {
-    const std::size_t begin = i;
-    while (i + 1 < layers.size() && layers[i + 1] == layers[i] + 1) ++i;
-    text += (text.empty() ? "" : " ") + std::to_string(layers[begin]);
-    if (i > begin) text += "-" + std::to_string(layers[i]);
-  }
+std::string without_commas(std::string text) {
+  std::erase(text, ',');
   return text;
 }
-
-std::string to_text(const std::vector<std::string>& words) {
-  std::string text;
-  for (const std::string& word : words) text += (text.empty() ? "" : " ") + word;
-  return text;
-}
+std::string to_text(const std::vector<int>& layers) { return without_commas(files::ranges(layers)); }  // "0-4 6"
+std::string to_text(const std::vector<std::string>& words) { return without_commas(files::listed(words)); }
 
 void add_frequencies(std::string& text, const Rope& rope, std::int64_t length) {
   const Frequencies f = frequencies(rope, length);
@@ -104,8 +92,8 @@ struct Case {
 std::string reading_of(const Case& asked) {
   try {
     const bool file = asked.config.starts_with("file ");
-    const Model model =
-        file ? read_config(golden / asked.config.substr(5), asked.options) : parse_config(asked.config, asked.options);
+    const Model model = file ? read_config(test::golden(asked.config.substr(5)), asked.options)
+                             : parse_config(asked.config, asked.options);
     std::string text = "  model_type " + model.model_type + "\n";
     for (const ModelRope& rope : model.ropes) text += to_text(model, rope);
     for (const Note& note : model.notes)
@@ -118,7 +106,7 @@ std::string reading_of(const Case& asked) {
 
 // Lines of a case: "= " a name, "pairing ...", "class_defaults" options, then the config; its reading is indented.
 TEST(Readings, are_those_of_the_file) {
-  std::ifstream file(golden / "readings.txt");
+  std::ifstream file(test::golden("readings.txt"));
   ASSERT_TRUE(file.is_open());
   std::string again, name, expected;
   Case asked;
@@ -155,7 +143,7 @@ TEST(Readings, are_those_of_the_file) {
   }
   settle();
   EXPECT_GT(cases, 300);
-  if (std::getenv("ROTARY_WRITE_READINGS") != nullptr) std::ofstream(golden / "readings.txt") << again;
+  if (std::getenv("ROTARY_WRITE_READINGS") != nullptr) std::ofstream(test::golden("readings.txt")) << again;
 }
 
 }  // namespace
