@@ -34,11 +34,5 @@ TEST(FrequenciesFloat32, AreNotTheRoundedFormula) {
   EXPECT_LT(equal, f.inv_freq.size());
 }
 
-TEST(FrequenciesFloat32, AreLeftOutWhereABaseIsTooLargeForFloat32) {
-  const Frequencies f = frequencies(Rope{.head_dim = 8, .base = 1e40, .pairing = Pairing::half});
-  EXPECT_EQ(f.inv_freq.size(), 4u);
-  EXPECT_TRUE(f.inv_freq_float32.empty());
-}
-
 }  // namespace
 }  // namespace rotary
