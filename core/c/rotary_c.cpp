@@ -5,7 +5,6 @@
 #include "rotary/rotary_c.h"
 
 #include <algorithm>
-#include <cstring>
 #include <span>
 #include <type_traits>
 

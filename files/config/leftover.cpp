@@ -100,11 +100,6 @@ bool names_modules(std::string_view key) {
   return key == "quantization_config" || key == "quantization" || key.ends_with("device_map");
 }
 
-// Objects whose keys are the words of a task: a classifier may know "Europe", and "rope".
-bool names_labels(std::string_view key) {
-  return key == "label2id" || key == "id2label" || key == "task_specific_params";
-}
-
 class Leftovers {
  public:
   explicit Leftovers(const Ledger& ledger) : ledger_(ledger) {}
@@ -118,8 +113,9 @@ class Leftovers {
     for (const auto& item : json.items()) {
       const std::string& key = item.key();
       const std::string where = path.empty() ? key : path + "." + key;
-      if (names_labels(key) || ledger_.whole(json, key) || (enclosing.of_modules && key.find('.') != std::string::npos))
-        continue;
+      // Keys in these three are the words of a task: a classifier may know "Europe", and "rope".
+      if (is_listed(key, "label2id id2label task_specific_params") || ledger_.whole(json, key)) continue;
+      if (enclosing.of_modules && key.find('.') != std::string::npos) continue;
       const bool rope = enclosing.in_rope || names_rope(key);
       if (rope && says_nothing(item.value())) continue;
       if (rope && is_not_finite(item.value())) refuse_number(where, item.value());
