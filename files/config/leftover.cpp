@@ -19,7 +19,6 @@ constexpr std::string_view words_beside_scalings =
 constexpr const char* rope_positions[] = {"rope", "rotary", "yarn", "chatglm"};
 constexpr const char* scaling_parts[] = {"scal", "ntk", "yarn", "dynamic", "xpos"};
 
-// Keys that state the kind of positions.
 constexpr std::string_view position_words =
     "position_embedding_type position_embeddings_type positional_embedding_type position_encoding_type "
     "position_embedding positional_embedding pos_emb pos_embed pe_type";
