@@ -4,7 +4,6 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <cstdio>
 #include <cstdlib>
 #include <fstream>
 #include <set>
@@ -15,22 +14,17 @@
 #include "files/tests/file_helpers.h"
 #include "rotary/config.h"
 #include "text/io.h"
+#include "values/number_text.h"
 #include "values/scaling_fields.h"
 
 namespace rotary {
 namespace {
 
-std::string number(double value) {
-  char text[40];
-  std::snprintf(text, sizeof text, "%.15g", value);
-  return text;
-}
-
-std::string to_text(double value) { return number(value); }
+std::string to_text(double value) { return detail::significant(value, 15); }
 std::string to_text(std::int64_t value) { return std::to_string(value); }
 std::string to_text(bool value) { return value ? "true" : "false"; }
 std::string to_text(const std::vector<double>& list) {
-  return std::to_string(list.size()) + " values from " + number(list.front()) + " to " + number(list.back());
+  return std::to_string(list.size()) + " values from " + to_text(list.front()) + " to " + to_text(list.back());
 }
 
 std::string without_commas(std::string text) {
@@ -46,9 +40,9 @@ void add_frequencies(std::string& text, const Rope& rope, std::int64_t length) {
   const std::size_t last = f.inv_freq.size() - 1;
   for (const std::size_t pair :
        std::set<std::size_t>{0, std::min<std::size_t>(1, last), last / 4, last / 2, 3 * last / 4, last}) {
-    text += " " + std::to_string(pair) + ":" + number(f.inv_freq[pair]);
+    text += " " + std::to_string(pair) + ":" + to_text(f.inv_freq[pair]);
   }
-  text += ", attention factor " + number(f.attention_factor) + "\n";
+  text += ", attention factor " + to_text(f.attention_factor) + "\n";
 }
 
 std::string to_text(const Model& model, const ModelRope& used) {
@@ -63,7 +57,7 @@ std::string to_text(const Model& model, const ModelRope& used) {
   text += "  heads " + std::to_string(used.heads) + "/" + std::to_string(used.kv_heads) + " of " +
           std::to_string(rope.head_dim) + ", " + std::to_string(rope.rotary_dim) + " from " +
           std::to_string(used.first) + ", " + name(rope.pairing) + (rope.clockwise ? " clockwise" : "") + ", base " +
-          number(rope.base) + ", context " + std::to_string(part.context);
+          to_text(rope.base) + ", context " + std::to_string(part.context);
   if (rope.exponent_dim != 0) text += ", exponent_dim " + std::to_string(rope.exponent_dim);
   text += "\n  " + std::string(name(rope.scaling));
   scalings::for_each_stated(
