@@ -2,14 +2,12 @@
 //   count_instructions            one line a cell: number, units (elements; pairs of a table; calls), name
 //   count_instructions NUMBER     does the cell's work once, in measured()
 #include <cstdio>
-#include <cstdlib>
 #include <functional>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "rotary/rotary.h"
-#include "rotary/targets.h"
 
 using namespace rotary;
 

@@ -13,7 +13,6 @@
 #include <memory>
 #include <string>
 #include <thread>
-#include <utility>
 #include <vector>
 
 #include "cpu/tuning.h"

@@ -5,7 +5,6 @@
 #include "rotary/rotary_c.h"
 
 #include <algorithm>
-#include <cstring>
 #include <span>
 #include <type_traits>
 
@@ -101,27 +100,25 @@ std::span<const float> query_scale_of(const char* operation, const rotary_option
 
 // Calls work(options), or work(options, query_scale).
 template <class Work>
-void with_options(const char* operation, const rotary_options* given, int first, const Work& take) {
+void with_options(const char* operation, const rotary_options* given, int first, const Work& work) {
   rotary_options other;
   const rotary_options& o =
       given == nullptr ? other = defaults<rotary_options>() : fields_of(operation, "options", given, other);
   check_reserved(operation, "options", o.reserved);
   const std::span<const float> query_scale = query_scale_of(operation, o);
-  const auto work = [&](const RotateOptions& options) {
-    if constexpr (std::is_invocable_v<Work, const RotateOptions&, std::span<const float>>) {
-      take(options, query_scale);
-    } else {
-      if (!query_scale.empty())
-        fail(Code::VALUE, operation, "options must not have a query_scale, which rotate_qk alone takes");
-      take(options);
-    }
-  };
-  work({.direction = direction_constants.as<Direction>(operation, o.direction, "direction"),
-        .stores = store_constants.as<Stores>(operation, o.stores, "stores"),
-        .first = first,
-        .part = o.part,
-        .parts = o.parts,
-        .executor = o.pool == nullptr ? nullptr : &o.pool->threads});
+  const RotateOptions options{.direction = direction_constants.as<Direction>(operation, o.direction, "direction"),
+                              .stores = store_constants.as<Stores>(operation, o.stores, "stores"),
+                              .first = first,
+                              .part = o.part,
+                              .parts = o.parts,
+                              .executor = o.pool == nullptr ? nullptr : &o.pool->threads};
+  if constexpr (std::is_invocable_v<Work, const RotateOptions&, std::span<const float>>) {
+    work(options, query_scale);
+  } else {
+    if (!query_scale.empty())
+      fail(Code::VALUE, operation, "options must not have a query_scale, which rotate_qk alone takes");
+    work(options);
+  }
 }
 
 Cache cache_of(const char* operation, const rotary_cache& given) {

@@ -281,9 +281,6 @@ void set_k_turn(Work& work, const Layout& l) noexcept {
   set_turn(work, work.k, l, work.stage_heads, copy.in_token, copy.in_head);
 }
 
-Index head_bytes(const ConstHeads& x) noexcept {
-  return has_elements(x.layout) ? x.layout.heads * x.layout.head_dim * bytes_of(x.dtype) : 0;
-}
 // Whether v's batch rows and tokens form one dimension where k's do.
 bool v_joins(const ConstHeads& v) noexcept { return !has_elements(v.layout) || joins(v.layout); }
 
@@ -319,7 +316,7 @@ void append(const ConstHeads& k, const ConstHeads& v, const Cache& cache, const 
   const Layout k_pages = k_layout(cache), v_pages = v_layout(cache);
   const SlotNumbers numbers(slots, k_pages, v_pages, k.layout.tokens);
   set_cache(work, k, v, cache, k_pages, v_pages, numbers);
-  run("append", work, head_bytes(k) + head_bytes(v), options);
+  run("append", work, token_bytes(k) + token_bytes(v), options);
 }
 
 void rotate_append(const ConstHeads& q, const Heads& q_out, const ConstHeads& k, const ConstHeads& v,
@@ -361,14 +358,14 @@ void rotate_append(const ConstHeads& q, const Heads& q_out, const ConstHeads& k,
     turn.rest = k.layout.head_dim - table.rotary_dim();
     set_cache(work, k, v, cache, k_pages, v_pages, numbers);
     set_k_turn(work, k.layout);
-    bytes += head_bytes(k) + head_bytes(v);
+    bytes += token_bytes(k) + token_bytes(v);
   }
   if (work.with_q) {
     const Index first = options.first * bytes_of(q.dtype);
     work.q_in = side(work, static_cast<const std::byte*>(q.data) + first, q.dtype, l);
     work.q_out = side(work, static_cast<const std::byte*>(q_out.data) + first, q.dtype, q_out.layout);
     set_turn(work, work.q, l, l.heads, token_stride(work, q_out.layout), head_stride(q_out.layout));
-    bytes += head_bytes(q);
+    bytes += token_bytes(q);
   }
   run("rotate_append", work, bytes, options);
 }

@@ -4,8 +4,6 @@
 
 #include <cmath>
 
-#include "values/number_text.h"
-
 namespace rotary::detail {
 
 void check_cache_side(const char* operation, const char* name, const Layout& side, const void* data, std::int64_t bytes,

@@ -156,7 +156,6 @@ C contiguous_cache(const char* operation, bool heads_outside, void* k, void* v, 
           .v_head_stride = stride_of_head(v_head_dim)};
 }
 
-// Makes the cache of latent_rows.
 template <class C>
 C latent_cache(void* rows, std::int64_t pages, int page_size, int latent_dim, int rope_dim, CacheType type) {
   if (latent_dim < 1 || rope_dim < 1 || latent_dim > INT_MAX - rope_dim)

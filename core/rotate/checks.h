@@ -70,6 +70,10 @@ View heads_of(View x, std::int64_t first, std::int64_t count) noexcept {
 
 // ---- how a call runs: non-temporal stores, and the work of one thread ----
 
+// The bytes of one token's heads.
+inline std::int64_t token_bytes(const ConstHeads& x) noexcept {
+  return has_elements(x.layout) ? x.layout.heads * x.layout.head_dim * bytes_of(x.dtype) : 0;
+}
 // Throws VALUE.
 void check_stores(const char* operation, Stores);
 // For an operation on whole heads. Throws SHAPE.

@@ -11,7 +11,6 @@
 #include "checks.h"
 #include "cpu/targets.h"
 #include "cpu/tuning.h"
-#include "rotate_by.h"
 #include "runtime/float_state.h"
 #include "table/positions.h"
 #include "table/table_checks.h"
@@ -392,11 +391,6 @@ void rotate_qkv(const ConstHeads& qkv, const Heads& out, std::int64_t kv_heads, 
   rotate_all<InOut>({"rotate_qkv", &both, nullptr, kv_heads, true}, table, options);
 }
 
-void rotate_qk(const Heads& q, const Heads& k, const Rope& rope, std::int64_t first_position,
-               const RotateOptions& options) {
-  detail::rotate_qk_by("rotate_qk", q, k, rope, options.first, first_position, options);
-}
-
 void rotate(const Heads& x, const Rows& rows, const RotateOptions& options) {
   by_rows("rotate", rows, [&](const Table& table) { rotate(x, table, options); });
 }
@@ -410,8 +404,9 @@ void rotate_qk(const InOut& q, const InOut& k, const Rows& rows, const RotateOpt
   by_rows("rotate_qk", rows, [&](const Table& table) { rotate_qk(q, k, table, options); });
 }
 
-void detail::rotate_qk_by(const char* operation, const Heads& q, const Heads& k, const Rope& rope, int first,
-                          std::int64_t first_position, const RotateOptions& options) {
+void rotate_qk(const Heads& q, const Heads& k, const Rope& rope, std::int64_t first_position,
+               const RotateOptions& options) {
+  constexpr const char* operation = "rotate_qk";
   const auto check_head_dim = [&](const char* side, const Layout& l) {
     if (l.head_dim == rope.head_dim) return;
     fail(Code::SHAPE, operation, side, " must have the rope's head_dim ", rope.head_dim, " but got ", l.head_dim);
@@ -424,7 +419,8 @@ void detail::rotate_qk_by(const char* operation, const Heads& q, const Heads& k,
   std::int64_t length = 0;
   if (add_overflows(first_position, tokens, &length)) length = std::numeric_limits<std::int64_t>::max();
   Frequencies turns = frequencies(rope, length);
-  const Heads of_q = slice(q, first, 2 * turns.pairs()), of_k = slice(k, first, 2 * turns.pairs());
+  const int width = 2 * turns.pairs();
+  const Heads of_q = slice(q, options.first, width), of_k = slice(k, options.first, width);
   const TableShape shape{turns.pairing, turns.pairs(), 1, tokens, turns.head_rows};
   check_heads(operation, {of_q, of_q}, {of_k, of_k}, shape, options.direction);
   const Executor& threads = executor_of(options);

@@ -149,10 +149,6 @@ void check_lengths(const Sequences& s, Index count, const Layout& l, Index keep,
   }
 }
 
-Index token_bytes(const Heads& x) noexcept {
-  return has_elements(x.layout) ? x.layout.heads * x.layout.head_dim * bytes_of(x.dtype) : 0;
-}
-
 }  // namespace
 
 void shift(const Heads& k, const Heads& v, const Table& table, std::int64_t keep, std::int64_t drop,

@@ -237,7 +237,7 @@ TEST(MovedFrom, ATableHasNoTokensAndNoPairsAndCanBeUsedAgain) {
 
 // ---- rotate ----
 
-TEST(Options, APartIsOneOfThePartsAndHasNoExecutor) {
+TEST(Options, APartIsOneOfThePartsAndHasNoExecutorWhichIsEnoughForATable) {
   std::vector<float> x(8);
   const Heads heads{x.data(), DType::f32, thd(2, 1, 4)};
   const Table table(frequencies(Rope{.head_dim = 4, .pairing = Pairing::half}), positions(0, 2));
@@ -259,9 +259,6 @@ TEST(Options, APartIsOneOfThePartsAndHasNoExecutor) {
   EXPECT_EQ(v_cache, before);
   for (const int part : {2, 0, 1}) multiply(heads, factors, {.part = part, .parts = 3});
   EXPECT_EQ(x, (std::vector<float>{2, 4, 6, 8, 15, 18, 21, 24}));
-}
-TEST(Options, AnglesOrAnExecutorIsEnoughForATable) {
-  const ThreadPool pool(2);
   EXPECT_EQ(TableOptions(pool).executor, &pool);
   EXPECT_EQ(TableOptions(Angles::float32).executor, &serial());
 }

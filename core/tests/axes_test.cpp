@@ -26,30 +26,20 @@ std::string repeated(const std::string& word, int times) {
 using Sections = std::vector<int>;
 
 // Sections of models are in files/tests/golden/expected.json; here are sections of which one is empty.
-TEST(Axes, SectionsMayBeEmpty) {
+TEST(Axes, SectionsMayBeEmptyAndMustSumToPairs) {
   EXPECT_EQ(text(sectioned_axes(Sections{2, 0, 1, 3})), "002333");
   EXPECT_EQ(text(sectioned_axes(Sections{5})), "00000");
   EXPECT_EQ(text(interleaved_axes(Sections{3, 0, 0})), "000");
-}
-
-TEST(Axes, BadSectionsAreRefused) {
-  expect_error("SHAPE", "[sectioned_axes] there must be 1 to 256 sections but got 0",
-               [] { sectioned_axes(Sections{}); });
-  expect_error("SHAPE", "[sectioned_axes] every section must be at least 0 but got -1", [] {
-    sectioned_axes(Sections{4, -1});
-  });
-  expect_error("SHAPE", "[sectioned_axes] the sections must sum to the pairs of a head but got 0 pairs", [] {
-    sectioned_axes(Sections{0, 0});
-  });
-  expect_error("SHAPE", "[sectioned_axes] the sections must sum to the pairs of a head but got 4294967294 pairs", [] {
-    sectioned_axes(Sections{INT32_MAX, INT32_MAX});
-  });
-  expect_error("SHAPE", "[interleaved_axes] there must be 3 sections but got 2", [] {
-    interleaved_axes(Sections{32, 32});
-  });
-  expect_error("SHAPE", "[ernie_axes] every section must be at least 0 but got -22", [] {
-    ernie_axes(Sections{22, -22, 20});
-  });
+  const auto refused = [](const char* sentence, const auto& axes, const Sections& sections) {
+    expect_error("SHAPE", sentence, [&] { axes(sections); });
+  };
+  refused("[sectioned_axes] there must be 1 to 256 sections but got 0", sectioned_axes, {});
+  refused("[sectioned_axes] every section must be at least 0 but got -1", sectioned_axes, {4, -1});
+  refused("[sectioned_axes] the sections must sum to the pairs of a head but got 0 pairs", sectioned_axes, {0, 0});
+  refused("[sectioned_axes] the sections must sum to the pairs of a head but got 4294967294 pairs", sectioned_axes,
+          {INT32_MAX, INT32_MAX});
+  refused("[interleaved_axes] there must be 3 sections but got 2", interleaved_axes, {32, 32});
+  refused("[ernie_axes] every section must be at least 0 but got -22", ernie_axes, {22, -22, 20});
 }
 
 TEST(Axial, ElementsThatDoNotDivideAreLeftOut) {
@@ -60,12 +50,6 @@ TEST(Axial, ElementsThatDoNotDivideAreLeftOut) {
   EXPECT_EQ(rope.axes(), 3);
   EXPECT_EQ(Rope{.summed_axes = 2}.axes(), 2);
   EXPECT_EQ(text(rope.axis), repeated("0", 13) + repeated("1", 13) + repeated("2", 13));
-}
-
-TEST(Axial, ImpossibleSplitsAreRefused) {
-  expect_error("SHAPE", "[axial] axes must be in [1, 256] but got 0", [] { axial(64, 0, 100, Pairing::half); });
-  expect_error("SHAPE", "[axial] head_dim must give each of the 3 axes 2 elements or more but got 4",
-               [] { axial(4, 3, 100, Pairing::half); });
 }
 
 TEST(Axial, AxesOfUnequalWidth) {
@@ -89,6 +73,9 @@ TEST(Axial, AxesOfUnequalWidth) {
 }
 
 TEST(Axial, WidthsThatCannotBeAreRefused) {
+  expect_error("SHAPE", "[axial] axes must be in [1, 256] but got 0", [] { axial(64, 0, 100, Pairing::half); });
+  expect_error("SHAPE", "[axial] head_dim must give each of the 3 axes 2 elements or more but got 4",
+               [] { axial(4, 3, 100, Pairing::half); });
   const auto refused = [](const char* code, const char* sentence, std::vector<Axis> axes) {
     expect_error(code, sentence, [&] { axial(16, axes, Pairing::half); });
   };

@@ -228,16 +228,13 @@ TEST(FrequenciesExact, EveryScalingIsTheRoundedFormula) {
   expect_exact([](RandomRopes& random, std::size_t) { return ThetaScale{random.factor(), 6 + random.trained()}; });
 }
 
-TEST(High, RoundsToFloatOnceAndToNearestEven) {
+TEST(High, RoundsToFloatOnceAndToNearestEvenAndFloorLooksAtBothParts) {
   EXPECT_EQ(static_cast<float>(High(1 + 0x1p-24, 0x1p-60)), 1 + 0x1p-23f);  // hi alone is a tie and would go to 1
   EXPECT_EQ(static_cast<float>(High(1 + 0x1p-24, -0x1p-60)), 1.0f);
   EXPECT_EQ(static_cast<float>(High(1 + 3 * 0x1p-24, -0x1p-60)), 1 + 0x1p-23f);
   EXPECT_EQ(static_cast<float>(High(-1 - 0x1p-24, -0x1p-60)), -1 - 0x1p-23f);
   EXPECT_EQ(static_cast<float>(High(1 + 0x1p-24, 0x1p-100)), 1.0f);  // noise of an exact tie
   EXPECT_EQ(static_cast<float>(pow(4097.0, 2.0)), 16785408.0f);
-}
-
-TEST(High, FloorLooksAtBothParts) {
   EXPECT_TRUE(floor(High(3, -0x1p-70)) == High(2));
   EXPECT_TRUE(floor(High(3, 0x1p-70)) == High(3));
   EXPECT_TRUE(floor(High(-2.5)) == High(-3));

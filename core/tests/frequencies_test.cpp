@@ -38,7 +38,7 @@ Rope given(std::vector<double> inv_freq, std::vector<double> multiplier = {}) {
 // ---- laws ----
 
 // The factor and the factor minus one are then the same float32, and the resulting base of 0 is no base.
-TEST(FrequencyLaws, AFactorBeyondFloat32HasNoFrameworksValues) {
+TEST(FrequencyLaws, AFactorOrBaseBeyondFloat32HasNoFrameworksValues) {
   for (const double factor : {3.6e7, 0x1p31, 1e15}) {
     const Rope rope = rope_of(64, 1e4, Dynamic{factor, 1024});
     EXPECT_EQ(inv_freq(rope, 1024), inv_freq(rope_of(64, 1e4)));
@@ -46,6 +46,8 @@ TEST(FrequencyLaws, AFactorBeyondFloat32HasNoFrameworksValues) {
     EXPECT_LT(inv_freq(rope, 1025)[31], inv_freq(rope, 1024)[31]);
   }
   EXPECT_TRUE(frequencies(rope_of(8, 1e4, Dynamic{0x1p60, 1 << 24}), (1 << 24) + 1).inv_freq_float32.empty());
+  EXPECT_TRUE(frequencies(rope_of(8, 1e40)).inv_freq_float32.empty());
+  EXPECT_EQ(inv_freq(rope_of(8, 1e40)).size(), 4u);
 }
 
 TEST(FrequencyLaws, TheCallersRoundingModeHasNoEffect) {
@@ -77,7 +79,7 @@ TEST(FrequencyLaws, NamesAreThePublishedOnesAndUnique) {
   EXPECT_EQ(unique.size(), std::variant_size_v<Scaling>);
 }
 
-TEST(FrequencyLaws, ValuesOfAScalingAreReadAndSetByName) {
+TEST(FrequencyLaws, ValuesOfAScalingAreReadAndSetByNameAndMakeItEqual) {
   Scaling scaling = Llama3{.factor = 8, .trained_length = 8192};
   std::string names;
   for (const ScalingValue& one : values_of(scaling)) {
@@ -91,9 +93,6 @@ TEST(FrequencyLaws, ValuesOfAScalingAreReadAndSetByName) {
   EXPECT_EQ(scaling, Scaling(Llama3{.factor = 8, .trained_length = 4096}));
   Scaling unscaled;
   EXPECT_TRUE(values_of(unscaled).empty());
-}
-
-TEST(FrequencyLaws, ScalingsAreEqualWhereTheirValuesAre) {
   EXPECT_EQ(rope_of(4, 1e4, yarn(4, 4096)), rope_of(4, 1e4, yarn(4, 4096)));
   EXPECT_NE(Scaling(yarn(4, 4096)), Scaling(yarn(4, 8192)));
   EXPECT_NE(Scaling(Linear{2}), Scaling(Ntk{2}));
@@ -198,13 +197,6 @@ TEST(FrequencyErrors, TheFactorOfLongropeIsAnAmplitudeAndMayBeBelowOne) {
   }
 }
 
-TEST(FrequencyErrors, NtkAndDynamicNeedMoreThanOnePair) {
-  EXPECT_EQ(error_of(rope_of(2, 1e4, Ntk{8})),
-            "SCALING: [frequencies] ntk needs an exponent_dim above 2 (the base grows with the power r / (r - 2)) but "
-            "got 2");
-  EXPECT_TRUE(error_of(rope_of(2, 1e4, Dynamic{8, 2048})).starts_with("SCALING: [frequencies] dynamic needs"));
-}
-
 TEST(FrequencyErrors, ParametersAreChecked) {
   const auto expect = [](const Scaling& s, const std::string& rule) {
     EXPECT_EQ(error_of(rope_of(4, 1e4, s)), "SCALING: [frequencies] " + rule);
@@ -235,6 +227,14 @@ TEST(FrequencyErrors, ParametersAreChecked) {
          "theta_scale trained_length must be above 2 pi (the exponent of the base divides by its logarithm) but got 6");
   expect(Proportional{0}, "proportional fraction must be in (0, 1] but got 0");
   expect(Proportional{1.25}, "proportional fraction must be in (0, 1] but got 1.25");
+  EXPECT_EQ(error_of(rope_of(2, 1e4, Ntk{8})),
+            "SCALING: [frequencies] ntk needs an exponent_dim above 2 (the base grows with the power r / (r - 2)) but "
+            "got 2");
+  EXPECT_TRUE(error_of(rope_of(2, 1e4, Dynamic{8, 2048})).starts_with("SCALING: [frequencies] dynamic needs"));
+  EXPECT_EQ(error_of(given({1, std::nan("")})), "SCALING: [frequencies] inv_freq[1] must be finite but got nan");
+  EXPECT_EQ(error_of(given({}, {infinity, 1})), "SCALING: [frequencies] multiplier[0] must be finite but got inf");
+  EXPECT_TRUE(error_of(given({1e300, 1}, {1e300, 1}))
+                  .starts_with("SCALING: [frequencies] every inv_freq must be finite but pair 0"));
 }
 
 TEST(FrequencyErrors, ValuesAtTheirLimitsAreTaken) {
@@ -248,13 +248,6 @@ TEST(FrequencyErrors, ValuesAtTheirLimitsAreTaken) {
   EXPECT_EQ(error_of(rope_of((1 << 20) + 1, 2)),
             "SHAPE: [frequencies] head_dim must be from 1 to 2^20 but got 1048577");
   EXPECT_EQ(error_of(rope_of(1, 2)), "SHAPE: [frequencies] rotary_dim must be in [2, head_dim = 1] but got 1");
-}
-
-TEST(FrequencyErrors, GivenValuesMustBeFinite) {
-  EXPECT_EQ(error_of(given({1, std::nan("")})), "SCALING: [frequencies] inv_freq[1] must be finite but got nan");
-  EXPECT_EQ(error_of(given({}, {infinity, 1})), "SCALING: [frequencies] multiplier[0] must be finite but got inf");
-  EXPECT_TRUE(error_of(given({1e300, 1}, {1e300, 1}))
-                  .starts_with("SCALING: [frequencies] every inv_freq must be finite but pair 0"));
 }
 
 TEST(FrequencyErrors, ShapesAreChecked) {

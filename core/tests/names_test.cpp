@@ -44,43 +44,30 @@ void expect_round_trips(Enum first, Enum last, Enum (*parse)(std::string_view), 
   EXPECT_NE(refusal(parse, "", code).find("but got \"\""), std::string::npos);
 }
 
-TEST(Names, AreParsedBack) {
+TEST(Names, AreParsedBackAndListedByTheSentenceOfAParser) {
   expect_round_trips(Pairing::half, Pairing::interleaved_to_half, parse_pairing, Code::PAIRING);
   expect_round_trips(Angles::exact, Angles::float32, parse_angles, Code::VALUE);
   expect_round_trips(Rounding::f32, Rounding::bf16, parse_rounding, Code::VALUE);
   expect_round_trips(DType::f32, DType::bf16, parse_dtype, Code::DTYPE);
   expect_round_trips(Code::SHAPE, Code::INTERNAL, parse_code, Code::VALUE);
-}
-
-TEST(Names, TheSentenceOfAParserListsThem) {
   EXPECT_EQ(refusal(parse_pairing, "Half", Code::PAIRING),
             "[parse_pairing] the name must be half, interleaved or interleaved_to_half but got \"Half\"");
   EXPECT_EQ(refusal(parse_dtype, "f64", Code::DTYPE),
             "[parse_dtype] the name must be f32, f16 or bf16 but got \"f64\"");
 }
 
-TEST(Codes, AreAllOfThemInOrder) {
-  const std::span<const Code> all = codes();
-  ASSERT_EQ(all.size(), static_cast<std::size_t>(Code::INTERNAL) + 1);
-  for (std::size_t i = 0; i < all.size(); ++i) EXPECT_EQ(static_cast<std::size_t>(all[i]), i);
-}
-
-// The first cell of every row of the table, without its backticks.
-std::vector<std::string> rows_of_the_page() {
-  std::ifstream page(ROTARY_SOURCE_DIR "/docs/errors.md");
-  EXPECT_TRUE(page.is_open());
-  std::vector<std::string> rows;
-  for (std::string line; std::getline(page, line);) {
-    if (!line.starts_with("| `")) continue;
-    rows.push_back(line.substr(3, line.find('`', 3) - 3));
+TEST(Codes, AreAllOfThemInOrderAndTheRowsOfThePageAboutErrors) {
+  std::vector<std::string> names, rows;
+  for (const Code code : codes()) {
+    EXPECT_EQ(static_cast<std::size_t>(code), names.size());
+    names.emplace_back(name(code));
   }
-  return rows;
-}
-
-TEST(Codes, AreTheRowsOfThePageAboutErrors) {
-  std::vector<std::string> names;
-  for (const Code code : codes()) names.emplace_back(name(code));
-  EXPECT_EQ(rows_of_the_page(), names);
+  EXPECT_EQ(names.size(), static_cast<std::size_t>(Code::INTERNAL) + 1);
+  std::ifstream page(ROTARY_SOURCE_DIR "/docs/errors.md");
+  for (std::string line; std::getline(page, line);) {
+    if (line.starts_with("| `")) rows.push_back(line.substr(3, line.find('`', 3) - 3));
+  }
+  EXPECT_EQ(rows, names);
 }
 
 TEST(Version, IsThatOfTheMacrosAndOfTheProject) {

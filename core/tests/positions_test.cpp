@@ -65,7 +65,7 @@ TEST(PositionKinds, OneNumberIsOneToken) {
   expect_same_tables(f, std::vector{2.25}, Angles::exact, {copy, {2.25}});
 }
 
-TEST(PositionKinds, RunsReachBothEndsOfInt64) {
+TEST(PositionKinds, ReachBothEndsOfInt64AndNotBeyond) {
   const Frequencies f = some();
   expect_same_table(Table(f, positions(largest - 2, 3)), Table(f, {largest - 2, largest - 1, largest}),
                     "the last three");
@@ -75,9 +75,6 @@ TEST(PositionKinds, RunsReachBothEndsOfInt64) {
   EXPECT_EQ(code_of([] { positions(largest, 2); }), Code::POSITION);
   EXPECT_EQ(code_of([] { positions(largest - 2, 4); }), Code::POSITION);
   EXPECT_EQ(positions(1, largest).tokens(), largest);
-}
-
-TEST(PositionKinds, UnsignedNumbersBeyond63BitsAreRefused) {
   const std::uint64_t over = std::uint64_t{1} << 63;
   EXPECT_EQ(code_of([&] { Positions{over}; }), Code::POSITION);
   EXPECT_EQ(code_of([&] { Positions({over - 1, over}); }), Code::POSITION);

@@ -38,7 +38,6 @@ class SentencePart {
   std::size_t kind_;  // one of these, or the length of the text
 };
 
-// The concatenated parts.
 template <class... Parts>
 std::string sentence_of(const Parts&... parts) {
   std::string sentence;

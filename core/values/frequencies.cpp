@@ -53,7 +53,6 @@ void check_finite(double value, What... what) {
 
 // ---- values of a scaling: each in the range of its row ----
 
-// Checks one value of a scaling.
 struct ValueCheck {
   Need need;
   const char* scaling;
@@ -103,7 +102,6 @@ struct ValueCheck {
   }
 };
 
-// Rules that concern several values.
 template <class S>
 void check_together(const S&, const Pairs&) {}
 

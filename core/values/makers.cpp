@@ -8,7 +8,6 @@
 #include <cstddef>
 #include <numbers>
 
-#include "number_text.h"
 #include "runtime/float_state.h"
 #include "values/fail.h"
 

@@ -16,7 +16,6 @@
 namespace rotary::files {
 namespace {
 
-// Reads one file by one row.
 class DiffusersReader {
  public:
   DiffusersReader(const Part& part, const DiffusersRope& row)
@@ -180,17 +179,12 @@ class DiffusersReader {
         }
         width *= row_.width_unit;
       }
-      name_axes(from, key);
+      if (widths_.empty() || widths_.size() > 16) from.refuse(key, "must have 1 to 16 axes");
+      if (widths_.size() != axes_.size()) model_.axis_names.clear();  // the names are the class's axes'
       part_.origins().read("axis", from, key);
       if (row_.laid == Laid::joined) widths_ = {width()};
     }
     check_widths();
-  }
-
-  // The axes of a list that is shorter or longer than the class's have no names.
-  void name_axes(const Object& from, const std::string& key) {
-    if (widths_.empty() || widths_.size() > 16) from.refuse(key, "must have 1 to 16 axes");
-    if (widths_.size() != axes_.size()) model_.axis_names.clear();
   }
 
   void check_widths() const {
@@ -348,7 +342,6 @@ class DiffusersReader {
     return sections;
   }
 
-  // Adds a block for each axis, in order.
   void add_blocks() {
     const std::vector<Axis> all = axes();
     int first = 0;

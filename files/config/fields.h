@@ -62,7 +62,6 @@ struct NoRope {
   std::string part, why;
 };
 
-// The state of reading one file.
 struct Reading {
   const ConfigOptions& options;
   const Json* file = nullptr;  // the whole file
@@ -95,7 +94,6 @@ struct Part {
   void note(NoteKind kind, const Parts&... sentence) const {
     reading.note(kind, path, detail::sentence_of(sentence...));
   }
-  // Adds the part to the model.
   ModelPart& add_to_model(int layers) const;
   // These record the origin of a value: a key of the part, the class default, a formula.
   void record(std::string_view value, std::string_view key) const { origins().read(value, keys, key); }

@@ -203,7 +203,6 @@ bool set_each(const Part& part, std::vector<Layer>& layers, const char* key, std
   return values.has_value();
 }
 
-// Keeps the ropes of the layers i for which keep(i).
 template <class Keep>
 void keep_turning(std::vector<Layer>& layers, Keep keep) {
   for (std::size_t i = 0; i < layers.size(); ++i) layers[i].turns = layers[i].turns && keep(i);
@@ -232,7 +231,6 @@ void read_partials(const Part& part, std::vector<Layer>& layers) {
   });
 }
 
-// A list with the number of heads of each layer.
 struct HeadList {
   const char* key;
   const char* value;

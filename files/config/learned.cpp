@@ -53,7 +53,6 @@ void note(Model& model, NoteKind kind, const std::string& part, const std::strin
 
 // ---- tensors of a rope in checkpoints ----
 
-// The values that the ropes of the part learn.
 Learned learned_of(const ModelPart& part) {
   if (const Family* family = find_family(part.model_type)) return family->learned;
   const DiffusersRope* row = find_diffusers(part.model_type + (part.path.empty() ? "" : "/" + part.path));

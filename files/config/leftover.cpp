@@ -19,7 +19,6 @@ constexpr std::string_view words_beside_scalings =
 constexpr const char* rope_positions[] = {"rope", "rotary", "yarn", "chatglm"};
 constexpr const char* scaling_parts[] = {"scal", "ntk", "yarn", "dynamic", "xpos"};
 
-// Keys that state the kind of positions.
 constexpr std::string_view position_words =
     "position_embedding_type position_embeddings_type positional_embedding_type position_encoding_type "
     "position_embedding positional_embedding pos_emb pos_embed pe_type";
@@ -100,11 +99,6 @@ bool names_modules(std::string_view key) {
   return key == "quantization_config" || key == "quantization" || key.ends_with("device_map");
 }
 
-// Objects whose keys are the words of a task: a classifier may know "Europe", and "rope".
-bool names_labels(std::string_view key) {
-  return key == "label2id" || key == "id2label" || key == "task_specific_params";
-}
-
 class Leftovers {
  public:
   explicit Leftovers(const Ledger& ledger) : ledger_(ledger) {}
@@ -118,8 +112,9 @@ class Leftovers {
     for (const auto& item : json.items()) {
       const std::string& key = item.key();
       const std::string where = path.empty() ? key : path + "." + key;
-      if (names_labels(key) || ledger_.whole(json, key) || (enclosing.of_modules && key.find('.') != std::string::npos))
-        continue;
+      // Keys in these three are the words of a task: a classifier may know "Europe", and "rope".
+      if (is_listed(key, "label2id id2label task_specific_params") || ledger_.whole(json, key)) continue;
+      if (enclosing.of_modules && key.find('.') != std::string::npos) continue;
       const bool rope = enclosing.in_rope || names_rope(key);
       if (rope && says_nothing(item.value())) continue;
       if (rope && is_not_finite(item.value())) refuse_number(where, item.value());

@@ -1,5 +1,4 @@
 // Notes on facts beside the ropes: scales of the attention, inconsistent lengths, a params.json in the same folder.
-#include <algorithm>
 #include <cmath>
 #include <string>
 #include <type_traits>

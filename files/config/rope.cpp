@@ -67,7 +67,6 @@ constexpr Word scaling_words[] = {{"su", "longrope"},         {"mrope", "default
                                   {"origin", "default"},                                  // InternLM
                                   {"video_rope", "default"}};                             // Ming
 
-// The words that an error offers.
 std::vector<std::string_view> known_types() {
   std::vector<std::string_view> types;
   scalings::for_each_scaling([&](const auto& scaling) { types.emplace_back(scalings::rope_type_of(scaling)); });

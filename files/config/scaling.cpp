@@ -270,7 +270,6 @@ class ScalingReader {
     return Length{default_value, {OriginKind::model_default, part_.name()}};
   }
 
-  // The file's word for max_position_embeddings.
   std::string context_word() { return context_key(part_.keys).value_or("max_position_embeddings"); }
 
   bool read_beside_layer_types(const char* key, bool default_value) {

@@ -20,6 +20,10 @@ namespace {
 
 constexpr int max_parts = 64;
 
+// Where nothing but an object, or null, may stand.
+constexpr std::string_view sub_configs =
+    "text_config language_config llm_config thinker_config talker_config vision_config audio_config speech_config";
+
 bool contains(std::string_view text, std::string_view word) { return text.find(word) != std::string_view::npos; }
 
 std::string join(const std::string& path, const std::string& key) {
@@ -295,7 +299,8 @@ class Walk {
   void visit_children(const Node& node) {
     std::vector<std::pair<Modality, std::string>> children;
     for (const auto& item : node.keys.json().items()) {
-      if (is_sub_config(node, item.key()) && !item.value().is_object() && !item.value().is_null()) {
+      const bool sub_config = !child_type(node.type, item.key()).empty() || is_listed(item.key(), sub_configs);
+      if (sub_config && !item.value().is_object() && !item.value().is_null()) {
         node.keys.refuse(item.key(), "must be an object");
       }
       if (item.value().is_object() && !names_rope(item.key()) && item.key() != "quantization_config") {
@@ -308,15 +313,6 @@ class Walk {
       const std::string parent = node.type.empty() ? node.parent : node.type;
       visit(Node{keys, keys.path(), key, type_of(keys, parent, key), parent});
     }
-  }
-
-  // Named as sub-configs are, so that nothing but an object (or null) may stand there.
-  static bool is_sub_config(const Node& node, const std::string& key) {
-    for (const char* name : {"text_config", "language_config", "llm_config", "thinker_config", "talker_config",
-                             "vision_config", "audio_config", "speech_config"}) {
-      if (key == name) return true;
-    }
-    return !child_type(node.type, key).empty();
   }
 
   // The model_type that a sub-config names, or its parent's default for it.

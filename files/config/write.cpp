@@ -4,7 +4,6 @@
 
 #include "rotary/config.h"
 #include "rotary/error.h"
-#include "rotate/rotate_by.h"
 #include "text/json.h"
 #include "values/fail.h"
 #include "values/scaling_fields.h"
@@ -109,7 +108,9 @@ std::string rope_parameters(const ModelRope& used) { return checked_text(used.ro
 
 void rotate_qk(const Heads& q, const Heads& k, const ModelRope& used, std::int64_t first_position,
                const RotateOptions& options) {
-  detail::rotate_qk_by("rotate_qk", q, k, used.rope, used.first, first_position, options);
+  RotateOptions from_first = options;
+  from_first.first = used.first;
+  rotate_qk(q, k, used.rope, first_position, from_first);
 }
 
 }  // namespace rotary

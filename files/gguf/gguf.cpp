@@ -197,12 +197,6 @@ constexpr std::array ggml_types = std::to_array<GgmlType>(
      {23, 256, 136}, {24, 1, 1},    {25, 1, 2},     {26, 1, 4},     {27, 1, 8},     {28, 1, 8},     {29, 256, 56},
      {30, 1, 2},     {34, 256, 54}, {35, 256, 66},  {39, 32, 17},   {40, 64, 36},   {41, 128, 18}});
 
-// Null if the type is newer than the list.
-const GgmlType* find_type(std::uint32_t number) {
-  const auto* const found = std::ranges::find(ggml_types, number, &GgmlType::number);
-  return found == ggml_types.end() ? nullptr : found;
-}
-
 std::uint64_t tensor_bytes(const Cursor& cursor, const GgufTensor& tensor, const std::string& what) {
   std::uint64_t elements = 1;
   for (const std::int64_t axis : tensor.shape) {
@@ -212,8 +206,8 @@ std::uint64_t tensor_bytes(const Cursor& cursor, const GgufTensor& tensor, const
     }
     elements *= length;
   }
-  const GgmlType* type = find_type(tensor.type);
-  if (type == nullptr) return 0;
+  const auto* const type = std::ranges::find(ggml_types, tensor.type, &GgmlType::number);
+  if (type == ggml_types.end()) return 0;  // a type that is newer than the list
   const std::uint64_t row = tensor.shape.empty() ? 1 : static_cast<std::uint64_t>(tensor.shape.front());
   if (row % type->elements != 0) {
     cursor.fail("the first axis of " + what + " must be a multiple of its type's " + std::to_string(type->elements) +

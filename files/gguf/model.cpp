@@ -665,12 +665,6 @@ void refuse_unread(const Object& all, const Part& part) {
   }
 }
 
-std::string name_of_architecture(const Object& all) {
-  if (const auto given = all.text("general.architecture")) return *given;
-  fail(Code::CONFIG_MISSING, "read_config",
-       "a GGUF must have general.architecture but has not (of a file in several parts, the first has it)");
-}
-
 // "dimension_count 128, freq_base 10000": what the file itself tells of its rope; "" if it has no such key.
 std::string told_of_rope(const Json& own) {
   std::string told;
@@ -715,15 +709,6 @@ GgufArchitecture architecture_of(Reading& reading, const std::string& name, cons
   return {};
 }
 
-// The metadata whose keys begin with the architecture's name, under the rest of their keys.
-Json own_metadata(const Json& all, const std::string& name) {
-  Json own = Json::object();
-  for (const auto& item : all.items()) {
-    if (item.key().starts_with(name + ".")) own[item.key().substr(name.size() + 1)] = item.value();
-  }
-  return own;
-}
-
 }  // namespace
 
 Model read_gguf(const InputFile& file, const ConfigOptions& options) {
@@ -731,8 +716,16 @@ Model read_gguf(const InputFile& file, const ConfigOptions& options) {
   const SheetOfReading one_sheet;
   Reading reading{options};
   const Object all(gguf.metadata(), "", reading.ledger);
-  const std::string name = reading.model.model_type = name_of_architecture(all);
-  const Json own = own_metadata(all.json(), name);
+  const auto given = all.text("general.architecture");
+  if (!given) {
+    fail(Code::CONFIG_MISSING, "read_config",
+         "a GGUF must have general.architecture but has not (of a file in several parts, the first has it)");
+  }
+  const std::string name = reading.model.model_type = *given;
+  Json own = Json::object();  // the metadata whose keys begin with the name, under the rest of their keys
+  for (const auto& item : all.json().items()) {
+    if (item.key().starts_with(name + ".")) own[item.key().substr(name.size() + 1)] = item.value();
+  }
   GgufArchitecture arch = architecture_of(reading, name, own);
   // With hyper-connections a DFlash drafts for DeepSeek-V4 and turns as it does.
   if (options.model_type.empty() && name == "dflash" && own.value("hyper_connection.count", Json(0)) != 0)

@@ -4,7 +4,6 @@
 #include <array>
 #include <nlohmann/json.hpp>
 #include <numeric>
-#include <string>
 #include <type_traits>
 #include <utility>
 
@@ -320,11 +319,7 @@ void set_value(const Field& field, std::vector<Child>& children) {
   }
 }
 
-}  // namespace
-
 // ---- the table ----
-
-namespace {
 
 // A section of the file: what its text begins with, and the type of its rows, or of its one value.
 struct Section {
@@ -364,6 +359,18 @@ constexpr Section known_sections[] = {section_of<int>("schema", '1'),
                                       section_of<std::string_view>("harmless_if_false"),
                                       section_of<Tower>("towers"),
                                       section_of<std::vector<QueryRow>>("query_scales", '[')};
+
+bool holds(std::string_view section, std::string_view row, std::string_view name) {
+  const WordList* names = table().find<WordList>(section, row);
+  return names != nullptr && std::find(names->begin(), names->end(), name) != names->end();
+}
+
+// Letters and digits in lower case: "gpt_neox", "GPTNeoX".
+std::string plain(std::string_view name) {
+  std::string letters = lower(name);
+  std::erase_if(letters, [](char c) { return c == '_' || c == '-'; });
+  return letters;
+}
 
 }  // namespace
 
@@ -430,15 +437,6 @@ template const Family* ModelTable::find(std::string_view, std::string_view) cons
 template const std::vector<Child>* ModelTable::find(std::string_view, std::string_view) const;
 
 // ---- the facts that families.h declares ----
-
-namespace {
-
-bool holds(std::string_view section, std::string_view row, std::string_view name) {
-  const WordList* names = table().find<WordList>(section, row);
-  return names != nullptr && std::find(names->begin(), names->end(), name) != names->end();
-}
-
-}  // namespace
 
 std::vector<std::string_view> model_types() {
   WordList types = table().names("models");
@@ -526,17 +524,6 @@ bool is_known_type(std::string_view type) {
   return find_family(type) != nullptr || known_without_rope(type) || !children_of(type).empty() ||
          !refusal(type).empty() || find_diffusers(type) != nullptr;
 }
-
-namespace {
-
-// Letters and digits in lower case: "gpt_neox", "GPTNeoX".
-std::string plain(std::string_view name) {
-  std::string letters = lower(name);
-  std::erase_if(letters, [](char c) { return c == '_' || c == '-'; });
-  return letters;
-}
-
-}  // namespace
 
 std::string_view type_of_class(std::string_view name) {
   for (const char* ending : {"Config", "Model", "LMHead", "For"}) {

@@ -209,7 +209,6 @@ std::string written_header(const Tensor& tensor, const char* type) {
   return std::string(magic) + '\1' + '\0' + low + high + text;
 }
 
-// Converts elements from Fortran order to C order.
 std::vector<std::byte> in_c_order(std::span<const std::byte> fortran, const TensorInfo& info) {
   const std::size_t size = bits_of(info.type) / 8, dimensions = info.shape.size();
   std::vector<std::int64_t> strides(dimensions, 1), index(dimensions, 0);

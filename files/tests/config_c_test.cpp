@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "files/tests/file_helpers.h"
 #include "rotary/config.h"
 
 namespace rotary::tests {
@@ -14,8 +15,7 @@ namespace {
 
 TEST(ConfigC, EveryConfigIsReadAsByCpp) {
   int seen = 0;
-  for (const auto& file :
-       std::filesystem::directory_iterator(std::string(ROTARY_SOURCE_DIR) + "/files/tests/golden/configs")) {
+  for (const auto& file : std::filesystem::directory_iterator(test::golden("configs"))) {
     rotary_model* model = nullptr;
     std::string refused;
     Model wanted;
@@ -91,8 +91,8 @@ TEST(ConfigC, TheSoftmaxFactorOfLatentAttention) {
                                                    {"llama-3.1-8b", 1},
                                                    {"yarn-mistral-7b-128k", 1}};
   for (const auto& [model, factor] : wanted) {
-    const std::string path = std::string(ROTARY_SOURCE_DIR) + "/files/tests/golden/configs/" + model + ".json";
-    EXPECT_DOUBLE_EQ(read_config(path).ropes.front().softmax_factor, factor) << model;
+    const Model read = read_config(test::golden(std::string("configs/") + model + ".json"));
+    EXPECT_DOUBLE_EQ(read.ropes.front().softmax_factor, factor) << model;
   }
 }
 

@@ -5,10 +5,12 @@
 
 #include <algorithm>
 #include <cmath>
+#include <filesystem>
 #include <nlohmann/json.hpp>
 #include <string>
 
 #include "core/tests/support/outcome.h"
+#include "files/tests/file_helpers.h"
 #include "rotary/config.h"
 
 namespace rotary::config_test {
@@ -27,6 +29,14 @@ inline Model read(const std::string& type, const std::string& more, int layers =
 inline const ModelRope& only(const Model& m) {
   EXPECT_EQ(m.ropes.size(), 1u);
   return m.ropes.at(0);
+}
+
+// The JSON of a file, with 1e30 for the Infinity that Python writes.
+template <class Json = nlohmann::json>
+Json json_in(const std::filesystem::path& path) {
+  std::string text = test::read_text(path);
+  for (std::size_t at; (at = text.find("Infinity")) != text.npos;) text.replace(at, 8, "1e30");
+  return Json::parse(text);
 }
 
 inline std::string code_of(const std::string& json, const ConfigOptions& options = {}) {

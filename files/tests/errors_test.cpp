@@ -1,13 +1,10 @@
 // read_config on files: keys that must not be ignored, malformed files, folders, and the form of the sentences. The
 // readings of configs are in files/tests/golden/readings.txt (readings_test.cpp).
 #include <filesystem>
-#include <iterator>
-#include <sstream>
 #include <string>
-#include <vector>
 
 #include "files/tests/config_helpers.h"
-#include "files/tests/file_helpers.h"
+#include "text/io.h"
 
 namespace rotary {
 namespace {
@@ -20,22 +17,17 @@ bool says(const std::string& json, const std::string& words) {
   return sentence_of(json).find(words) != std::string::npos;
 }
 
-std::vector<std::string> words(const std::string& text) {
-  std::istringstream stream(text);
-  return {std::istream_iterator<std::string>(stream), {}};
-}
-
 // ---- nothing ignored ----
 
 TEST(Config, every_key_that_sounds_like_a_rope_is_refused_by_name) {
-  for (const std::string& key :
-       words("foo_rope rotary_foo yarn_factor ntk_alpha theta_base rope_theta_2 no_rope rope_type "
-             "rope_freq_base freq_base rope_local_theta rope_local_base_freq max_rope_len rotary_percentage "
-             "rotate_every_two rope_traditional rope_interleaved ropeScaling ropeTheta ROPE_THETA "
-             "_rope_theta mrope_section rope_layout nope_layers swa_rope_theta use_xpos inv_freq beta_fast "
-             "attention_factor attn_factor extrapolation_factor truncate yarn_mscale "
-             "orig_max_position_embeddings no_rope_layers layer_rope_theta rope_deltas_2")) {
-    const std::string line = '"' + key + R"(": 12345)";
+  for (const std::string_view word :
+       files::words("foo_rope rotary_foo yarn_factor ntk_alpha theta_base rope_theta_2 no_rope rope_type "
+                    "rope_freq_base freq_base rope_local_theta rope_local_base_freq max_rope_len rotary_percentage "
+                    "rotate_every_two rope_traditional rope_interleaved ropeScaling ropeTheta ROPE_THETA "
+                    "_rope_theta mrope_section rope_layout nope_layers swa_rope_theta use_xpos inv_freq beta_fast "
+                    "attention_factor attn_factor extrapolation_factor truncate yarn_mscale "
+                    "orig_max_position_embeddings no_rope_layers layer_rope_theta rope_deltas_2")) {
+    const std::string key(word), line = '"' + key + R"(": 12345)";
     for (const std::string& json :
          {model("llama", line), model("llama", R"("a": {"b": {"c": {)" + line + "}}}"),
           model("llama", R"("a": [[{"b": [{)" + line + "}]}]]"), model("bert", line),
@@ -91,22 +83,18 @@ TEST(Config, sentences_about_a_file_name_it_once) {
   }
 }
 
-class ConfigFolder : public testing::Test {
- protected:
+TEST(Config, what_params_json_says_otherwise_is_noted) {
+  const test::ScratchFolder folder;
   // A Mistral's params.json with the sizes of its config.json, and `more`.
-  Model read_both(const std::string& more) {
-    test::write_text(folder_ / "config.json",
+  const auto read_both = [&](const std::string& more) {
+    test::write_text(folder / "config.json",
                      R"({"model_type": "mistral", "hidden_size": 64, "num_attention_heads": 4,
                         "num_key_value_heads": 2, "num_hidden_layers": 3, "rope_theta": 1000000.0})");
     test::write_text(
-        folder_ / "params.json",
+        folder / "params.json",
         R"({"dim": 64, "n_layers": 3, "n_heads": 4, "n_kv_heads": 2, "norm_eps": 1e-5, "hidden_dim": 9)" + more + "}");
-    return read_config(folder_.path());
-  }
-  test::ScratchFolder folder_;
-};
-
-TEST_F(ConfigFolder, SaysWhatParamsJsonSaysOtherwise) {
+    return read_config(folder.path());
+  };
   const Model same = read_both(R"(, "rope_theta": 1000000.0)");
   EXPECT_EQ(only(same).rope.pairing, Pairing::half);
   EXPECT_TRUE(noted(same,

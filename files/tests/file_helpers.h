@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "core/tests/support/outcome.h"
+#include "files/tests/file_bytes.h"
 #include "rotary/tensors.h"
 
 namespace rotary::test {
@@ -38,6 +39,10 @@ class ScratchFolder {
  private:
   std::filesystem::path path_;
 };
+
+inline std::filesystem::path golden(const std::string& name) {
+  return std::filesystem::path(ROTARY_SOURCE_DIR) / "files/tests/golden" / name;
+}
 
 inline std::string read_text(const std::filesystem::path& path) {
   std::ifstream file(path, std::ios::binary);
@@ -106,23 +111,6 @@ inline std::vector<std::string> names_in(const std::filesystem::path& folder) {
   for (const auto& entry : std::filesystem::directory_iterator(folder))
     names.push_back(entry.path().filename().string());
   return names;
-}
-
-// A safetensors file with any header and the correct header length.
-inline std::string safetensors_text(std::string_view header, std::string_view data = {}) {
-  std::string text(8, '\0');
-  for (std::size_t i = 0; i < 8; ++i) text[i] = static_cast<char>(header.size() >> (8 * i) & 0xFF);
-  return text.append(header).append(data);
-}
-
-// A version 1.0 .npy file with any header and the correct header length.
-inline std::string npy_text(std::string_view header, std::string_view data = {}) {
-  std::string text = "\x93NUMPY";
-  text += '\1';
-  text += '\0';
-  text += static_cast<char>(header.size() & 0xFF);
-  text += static_cast<char>(header.size() >> 8 & 0xFF);
-  return text.append(header).append(data);
 }
 
 }  // namespace rotary::test

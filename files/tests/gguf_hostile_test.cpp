@@ -7,7 +7,6 @@
 
 #include "core/tests/fuzz/fuzz.h"
 #include "files/tests/file_helpers.h"
-#include "files/tests/gguf_helpers.h"
 #include "rotary/config.h"
 
 namespace rotary {
@@ -16,13 +15,12 @@ namespace {
 using namespace test;
 
 constexpr std::uint64_t huge = ~std::uint64_t{0};
-const std::filesystem::path gguf_files = std::filesystem::path(ROTARY_SOURCE_DIR) / "files/tests/golden/gguf";
 
 void expect_refused(const std::string& code, const std::string& words, const std::string& bytes) {
-  const ScratchFolder folder;
-  write_text(folder / "model.gguf", bytes);
-  expect_error(code, words, [&] { read_config(folder / "model.gguf"); });
+  expect_error(code, words, [&] { read_config(fuzz::MemoryFile(bytes).path()); });
 }
+
+void expect_read(const std::string& bytes) { EXPECT_EQ(read_config(fuzz::MemoryFile(bytes).path()).ropes.size(), 1u); }
 
 std::string array(std::uint32_t type, std::uint64_t count, const std::string& elements = {}) {
   return gguf_value(type) + gguf_value(count) + elements;
@@ -33,8 +31,8 @@ std::string with_tensor(const std::string& tensor, const std::string& data, std:
 }
 
 TEST(GgufHostile, EveryTruncationOfAFileIsRefused) {
-  for (const char* file : {"llama.gguf", "llama31.gguf"}) {
-    const std::string whole = read_text(gguf_files / file);
+  for (const char* file : {"gguf/llama.gguf", "gguf/llama31.gguf"}) {
+    const std::string whole = read_text(golden(file));
     // Behind the last tensor there is padding that a file need not have.
     for (std::size_t length = 4; length + 32 < whole.size(); ++length) {
       const fuzz::MemoryFile cut(std::string_view(whole).substr(0, length));
@@ -45,7 +43,7 @@ TEST(GgufHostile, EveryTruncationOfAFileIsRefused) {
 }
 
 TEST(GgufHostile, EveryFlippedByteIsReadOrRefusedInOneSentence) {
-  const std::string whole = read_text(gguf_files / "deepseek2.gguf");
+  const std::string whole = read_text(golden("gguf/deepseek2.gguf"));
   for (std::size_t at = 4; at < whole.size(); ++at) {
     for (const int flip : {0x01, 0x80, 0xFF}) {
       std::string changed = whole;
@@ -61,9 +59,7 @@ TEST(GgufHostile, OtherVersionsAndByteOrdersAreNamed) {
   expect_refused("FORMAT", "must be 2 or 3 but is 1", gguf_front(0, 0, 1));
   expect_refused("FORMAT", "must be 2 or 3 but is 4", gguf_front(0, 0, 4));
   expect_refused("FORMAT", "big-endian", gguf_front(0, 0, 0x03000000));
-  const ScratchFolder folder;
-  write_text(folder / "two.gguf", gguf_front(0, gguf_model_keys, 2) + gguf_model("llama"));
-  EXPECT_EQ(read_config(folder / "two.gguf").ropes.size(), 1u);
+  expect_read(gguf_front(0, gguf_model_keys, 2) + gguf_model("llama"));
 }
 
 TEST(GgufHostile, CountsBeyondTheFileAreRefused) {
@@ -80,9 +76,7 @@ TEST(GgufHostile, CountsBeyondTheFileAreRefused) {
 TEST(GgufHostile, ArraysInArraysAreReadToADepth) {
   std::string nested = array(0, 1, "x");
   for (int depth = 2; depth <= 4; ++depth) nested = array(9, 1, nested);
-  const ScratchFolder folder;
-  write_text(folder / "nested.gguf", gguf_file("llama", 1, gguf_key("a", 9, nested)));
-  EXPECT_EQ(read_config(folder / "nested.gguf").ropes.size(), 1u);
+  expect_read(gguf_file("llama", 1, gguf_key("a", 9, nested)));
   expect_refused("FORMAT", "deeper", gguf_file("llama", 1, gguf_key("a", 9, array(9, 1, nested))));
 }
 

@@ -2,14 +2,12 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
-#include <filesystem>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
 #include "files/tests/config_helpers.h"
 #include "files/tests/file_helpers.h"
-#include "files/tests/gguf_helpers.h"
 #include "rotary/config.h"
 
 namespace rotary {
@@ -22,11 +20,10 @@ using test::gguf_key;
 using test::gguf_number;
 using test::gguf_text;
 using test::gguf_value;
+using test::golden;
 using test::write_text;
 
 constexpr std::uint32_t f32 = 6, text = 8, boolean = 7;
-
-const std::filesystem::path golden = std::filesystem::path(ROTARY_SOURCE_DIR) / "files/tests/golden/gguf";
 
 Model read_bytes(const std::string& bytes, const ConfigOptions& options = {}) {
   const test::ScratchFolder folder;
@@ -54,12 +51,12 @@ void expect_rope(const Model& model, const ModelRope& got, const nlohmann::json&
 }
 
 TEST(Gguf, EveryGoldenFileHasTheRopesThatItsFormulaGives) {
-  const auto expected = nlohmann::json::parse(test::read_text(golden / "expected.json"));
+  const nlohmann::json expected = config_test::json_in(golden("gguf/expected.json"));
   ASSERT_EQ(expected.size(), 27u);
   for (const auto& item : expected.items()) {
     SCOPED_TRACE(item.key());
     const std::string file = item.value().value("file", item.key());
-    const Model model = read_config(golden / (file + ".gguf"));
+    const Model model = read_config(golden("gguf/" + file + ".gguf"));
     EXPECT_EQ(model.model_type, item.value().at("model_type").get<std::string>());
     const auto& ropes = item.value().at("ropes");
     ASSERT_EQ(model.ropes.size(), ropes.size());
@@ -76,30 +73,23 @@ TEST(Gguf, TheFirstBytesDecideNotTheName) {
   EXPECT_EQ(read_config(folder / "config.json").model_type, "llama");
 }
 
-TEST(Gguf, ANoteSaysThatConversionReorderedLlama) {
-  EXPECT_TRUE(noted(read_bytes(gguf_file("llama")), "conversion to GGUF reorders the rows of q and k"));
+TEST(Gguf, DefaultsAndTheOrderOfLlamasRowsAreNotes) {
+  for (const char* note : {"rope.freq_base is not given: 10000", "rope.dimension_count is not given",
+                           "attention.key_length is not given: embedding_length / head_count = 16",
+                           "conversion to GGUF reorders the rows of q and k"})
+    EXPECT_TRUE(noted(read_bytes(gguf_file("llama")), note)) << note;
   EXPECT_FALSE(noted(read_bytes(gguf_file("qwen2")), "reorders"));
 }
 
-TEST(Gguf, EveryDefaultTakenIsANote) {
-  const Model model = read_bytes(gguf_file("llama"));
-  EXPECT_TRUE(noted(model, "rope.freq_base is not given: 10000"));
-  EXPECT_TRUE(noted(model, "rope.dimension_count is not given"));
-  EXPECT_TRUE(noted(model, "attention.key_length is not given: embedding_length / head_count = 16"));
-}
-
-TEST(Gguf, AnUnknownArchitectureAsksForAPairing) {
+TEST(Gguf, AnUnknownArchitectureAsksForAPairingUnlessNothingTurns) {
   expect_error("MODEL_TYPE", "no pairing is given", [] { read_bytes(gguf_file("made-up")); });
   const ConfigOptions pairing = {Pairing::interleaved};
   expect_error("MODEL_TYPE", "must have a rope key but", [&] { read_bytes(gguf_file("made-up"), pairing); });
   const Model model = read_bytes(gguf_file("made-up", 1, key_f32("made-up.rope.freq_base", 5e5F)), pairing);
   EXPECT_EQ(config_test::only(model).rope.pairing, Pairing::interleaved);
-}
-
-TEST(Gguf, AnUnknownArchitectureMayTellThatNothingTurns) {
-  const Model model = read_bytes(gguf_file("made-up", 1, gguf_number("made-up.rope.dimension_count", 0)));
-  EXPECT_TRUE(model.ropes.empty());
-  EXPECT_TRUE(noted(model, "made-up.rope.dimension_count is 0: nothing turns"));
+  const Model still = read_bytes(gguf_file("made-up", 1, gguf_number("made-up.rope.dimension_count", 0)));
+  EXPECT_TRUE(still.ropes.empty());
+  EXPECT_TRUE(noted(still, "made-up.rope.dimension_count is 0: nothing turns"));
   const std::string image = test::gguf_front(0, 1) + gguf_key("general.architecture", text, gguf_text("flux"));
   expect_error("MODEL_TYPE", "has no flux.block_count: give the model's config.json", [&] { read_bytes(image); });
 }
@@ -110,7 +100,7 @@ TEST(Gguf, DeepSeekV4NamesTheLayersThatCompress) {
       gguf_key("deepseek4.attention.compress_ratios", 9,
                gguf_value(std::uint32_t{4}) + gguf_value(std::uint64_t{2}) + gguf_value(0U) + gguf_value(128U));
   expect_error("CONFIG_MISSING", "compress_rope_freq_base", [&] { read_bytes(gguf_file("deepseek4", 1, ratios)); });
-  EXPECT_TRUE(read_config(golden / "deepseek4.gguf").parts.at(0).turns_back);
+  EXPECT_TRUE(read_config(golden("gguf/deepseek4.gguf")).parts.at(0).turns_back);
 }
 
 TEST(Gguf, AnUnknownArchitectureTellsItsRopeKeys) {
@@ -129,19 +119,18 @@ TEST(Gguf, AnUnknownArchitectureTellsItsRopeKeys) {
 }
 
 TEST(Gguf, Llama31WithoutItsFactorsIsAWarning) {
-  const auto file = [](float base, std::uint32_t context) {
-    return gguf_file("llama", 2, key_f32("llama.rope.freq_base", base) + gguf_number("llama.context_length", context));
+  const auto file = [](float base, std::uint32_t context, const std::string& more = {}) {
+    const std::string keys = key_f32("llama.rope.freq_base", base) + gguf_number("llama.context_length", context);
+    return gguf_file("llama", more.empty() ? 2 : 3, keys + more);
   };
   EXPECT_TRUE(noted(read_bytes(file(5e5F, 131072)), "this file has not: beyond 8192 tokens"));
   EXPECT_FALSE(noted(read_bytes(file(5e5F, 8192)), "rope_freqs.weight"));
   EXPECT_FALSE(noted(read_bytes(file(1e6F, 131072)), "rope_freqs.weight"));
-  EXPECT_FALSE(noted(read_config(golden / "llama31.gguf"), "this file has not"));
+  EXPECT_FALSE(noted(read_config(golden("gguf/llama31.gguf")), "this file has not"));
   EXPECT_FALSE(noted(read_bytes(file(5e5F, 131072)), "unless another part"));
   const std::string parts = gguf_key("split.count", 2, gguf_value(std::uint16_t{2}));
-  EXPECT_TRUE(noted(
-      read_bytes(gguf_file(
-          "llama", 3, key_f32("llama.rope.freq_base", 5e5F) + gguf_number("llama.context_length", 131072) + parts)),
-      "unless another part of the file has it: llama-gguf-split --merge"));
+  EXPECT_TRUE(
+      noted(read_bytes(file(5e5F, 131072, parts)), "unless another part of the file has it: llama-gguf-split --merge"));
 }
 
 TEST(Gguf, ListsSayWhichLayersHaveARope) {
@@ -156,16 +145,18 @@ TEST(Gguf, ListsSayWhichLayersHaveARope) {
   EXPECT_EQ(config_test::only(hybrid).layers, std::vector<int>{1});
 }
 
-TEST(Gguf, AGivenPairingOverridesTheArchitectures) {
-  const Model model = read_bytes(gguf_file("llama"), {Pairing::half});
-  EXPECT_EQ(config_test::only(model).rope.pairing, Pairing::half);
-  EXPECT_TRUE(noted(model, "architecture llama has interleaved"));
-}
-
-TEST(Gguf, AnArchitectureWithoutRopeHasNone) {
-  const Model model = read_bytes(gguf_file("mpt"));
-  EXPECT_TRUE(model.ropes.empty());
-  EXPECT_TRUE(noted(model, "no rotary positions"));
+TEST(Gguf, AnArchitectureMayHaveNoRopeAndAnotherPairingMayBeGiven) {
+  const Model half = read_bytes(gguf_file("llama"), {Pairing::half});
+  EXPECT_EQ(config_test::only(half).rope.pairing, Pairing::half);
+  EXPECT_TRUE(noted(half, "architecture llama has interleaved"));
+  const Model mpt = read_bytes(gguf_file("mpt"));
+  EXPECT_TRUE(mpt.ropes.empty());
+  EXPECT_TRUE(noted(mpt, "no rotary positions"));
+  const auto granite = [](char on) {
+    return read_bytes(gguf_file("granite", 1, gguf_key("granite.rope.scaling.finetuned", boolean, std::string(1, on))));
+  };
+  EXPECT_TRUE(granite(0).ropes.empty());
+  EXPECT_EQ(granite(1).ropes.size(), 1u);
 }
 
 TEST(Gguf, ARopeKeyThatNothingReadsIsRefused) {
@@ -179,20 +170,16 @@ TEST(Gguf, ARopeKeyThatNothingReadsIsRefused) {
   refuse("rope.freq_base");
 }
 
-TEST(Gguf, AFactorWithoutATypeIsLinear) {
+TEST(Gguf, AFactorIsLinearUnlessTheTypeIsNone) {
   const std::string factor = key_f32("llama.rope.scaling.factor", 4);
   const Model model = read_bytes(gguf_file("llama", 1, factor));
   EXPECT_EQ(std::get<Linear>(config_test::only(model).rope.scaling).factor, 4);
   EXPECT_TRUE(noted(model, "linear, as llama.cpp reads it"));
   const Model old = read_bytes(gguf_file("llama", 1, key_f32("llama.rope.scale_linear", 2)));
   EXPECT_EQ(std::get<Linear>(config_test::only(old).rope.scaling).factor, 2);
-}
-
-TEST(Gguf, TheTypeNoneTurnsAFactorOff) {
-  const std::string keys =
-      key_f32("llama.rope.scaling.factor", 4) + gguf_key("llama.rope.scaling.type", text, gguf_text("none"));
-  EXPECT_TRUE(
-      std::holds_alternative<Unscaled>(config_test::only(read_bytes(gguf_file("llama", 2, keys))).rope.scaling));
+  const std::string none = gguf_key("llama.rope.scaling.type", text, gguf_text("none"));
+  const Model off = read_bytes(gguf_file("llama", 2, factor + none));
+  EXPECT_TRUE(std::holds_alternative<Unscaled>(config_test::only(off).rope.scaling));
 }
 
 TEST(Gguf, AnAttentionFactorAloneIsKept) {
@@ -201,14 +188,6 @@ TEST(Gguf, AnAttentionFactorAloneIsKept) {
   const Frequencies got = frequencies(config_test::only(model).rope, 1000000);
   EXPECT_EQ(got.attention_factor, 1.25);
   EXPECT_EQ(got.inv_freq, plain.inv_freq);
-}
-
-TEST(Gguf, GraniteHasNoRopeWhenItsSwitchIsOff) {
-  const auto granite = [](char on) {
-    return read_bytes(gguf_file("granite", 1, gguf_key("granite.rope.scaling.finetuned", boolean, std::string(1, on))));
-  };
-  EXPECT_TRUE(granite(0).ropes.empty());
-  EXPECT_EQ(granite(1).ropes.size(), 1u);
 }
 
 // As build_inp_attn_scale of llama.cpp: log(floor((p + offset) / length) + 1) * scale + 1, computed in double and
@@ -288,12 +267,17 @@ TEST(Gguf, ValuesThatMakeNoSenseAreRefused) {
   refuse("ROPE", "sliding_window_pattern", gguf_number("gemma4.attention.sliding_window", 8), "gemma4");
 }
 
-TEST(Gguf, AFactorMultipliesTheTensorsFactors) {
+// A llama with `count` keys more, and the factors first, of four pairs, and last, of the other four.
+Model with_factors(std::uint64_t count, const std::string& keys, float first, float last) {
   std::string data;
-  for (int i = 0; i < 8; ++i) data += gguf_value(2.0F);
-  const std::string front = test::gguf_front(1, test::gguf_model_keys + 1) + test::gguf_model("llama") +
-                            key_f32("llama.rope.scaling.factor", 4) + test::gguf_tensor("rope_freqs.weight", {8}, 0, 0);
-  const Model model = read_bytes(test::gguf_with_tensor(front, data));
+  for (int i = 0; i < 8; ++i) data += gguf_value(i < 4 ? first : last);
+  const std::string front = test::gguf_front(1, test::gguf_model_keys + count) + test::gguf_model("llama") + keys +
+                            test::gguf_tensor("rope_freqs.weight", {8}, 0, 0);
+  return read_bytes(test::gguf_with_tensor(front, data));
+}
+
+TEST(Gguf, AFactorMultipliesTheTensorsFactors) {
+  const Model model = with_factors(1, key_f32("llama.rope.scaling.factor", 4), 2, 2);
   const std::vector<double> got = frequencies(config_test::only(model).rope, 0).inv_freq;
   for (std::size_t i = 0; i < 8; ++i) {
     config_test::expect_near_relative(got.at(i), std::pow(10000.0, -2.0 * static_cast<double>(i) / 16) / 8, 1e-15);
@@ -323,11 +307,7 @@ TEST(Gguf, TheLogMultiplierMakesYarnsMagnitudeARatio) {
 TEST(Gguf, YarnIsDividedByTheTensorsFactors) {
   const std::string keys = gguf_key("llama.rope.scaling.type", text, gguf_text("yarn")) +
                            key_f32("llama.rope.scaling.factor", 4) + gguf_number("llama.context_length", 4096);
-  const std::string front = test::gguf_front(1, test::gguf_model_keys + 3) + test::gguf_model("llama") + keys +
-                            test::gguf_tensor("rope_freqs.weight", {8}, 0, 0);
-  std::string data;
-  for (int i = 0; i < 8; ++i) data += gguf_value(i < 4 ? 1.0F : 3.0F);
-  const Model divided = read_bytes(test::gguf_with_tensor(front, data));
+  const Model divided = with_factors(3, keys, 1, 3);
   const Frequencies got = frequencies(config_test::only(divided).rope, 0);
   const Frequencies yarn = frequencies(config_test::only(read_bytes(gguf_file("llama", 3, keys))).rope, 0);
   for (std::size_t i = 0; i < 8; ++i) {

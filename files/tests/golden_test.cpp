@@ -6,7 +6,6 @@
 #include <cstdint>
 #include <cstdlib>
 #include <filesystem>
-#include <fstream>
 #include <limits>
 #include <map>
 #include <nlohmann/json.hpp>
@@ -20,8 +19,6 @@ namespace rotary::golden_tests {
 namespace {
 
 using Json = nlohmann::json;
-
-const std::string golden = std::string(ROTARY_SOURCE_DIR) + "/files/tests/golden/";
 
 // The distance of a double from the real number of these 22 digits, in units of the last place of the double nearest to
 // that number.
@@ -75,7 +72,7 @@ std::vector<const ModelRope*> ropes_of(const Model& model, const std::string& pa
 }
 
 void expect_model(const std::string& name, const Json& expected) {
-  const Model model = read_config(golden + "configs/" + name + ".json");
+  const Model model = read_config(test::golden("configs/" + name + ".json"));
   const std::string type = expected.at("model_type");
   EXPECT_TRUE(type.empty() || model.model_type == type) << name;
   EXPECT_EQ(model.ropes.size(), expected.at("ropes").size()) << name;
@@ -93,11 +90,10 @@ void expect_model(const std::string& name, const Json& expected) {
 }
 
 TEST(Golden, every_config_of_the_folder_has_the_ropes_that_its_publisher_meant) {
-  std::ifstream file(golden + "expected.json");
-  const Json expected = Json::parse(file).at("models");
+  const Json expected = config_test::json_in(test::golden("expected.json")).at("models");
   for (const auto& [name, model] : expected.items()) expect_model(name, model);
   std::size_t files = 0;
-  for (const auto& entry : std::filesystem::directory_iterator(golden + "configs")) {
+  for (const auto& entry : std::filesystem::directory_iterator(test::golden("configs"))) {
     files += entry.path().extension() == ".json";
   }
   EXPECT_EQ(files, expected.size());

@@ -64,8 +64,8 @@ std::vector<Lie> lies_about(const std::string& format) {
       lie.file.insert(lie.file.size() - 1, std::string(count, '['));
       count = 0;
     }
-    const auto whole = format == "npy" ? npy_text : safetensors_text;
-    if (kind != "file") lie.file = whole(lie.file, std::string(count, '\1'));
+    const std::string data(count, '\1');
+    if (kind != "file") lie.file = format == "npy" ? npy_text(lie.file, data) : safetensors_text(lie.file, data);
     lies.push_back(lie);
   }
   EXPECT_GT(lies.size(), 40U);
@@ -155,12 +155,6 @@ TEST(NpyHonest, UnusualFilesAreRead) {
 
 // ---- two gigabytes that are declared -------------------------------------------------------------
 
-std::string little(std::uint64_t value, int bytes) {
-  std::string text;
-  for (int i = 0; i < bytes; ++i) text += static_cast<char>(value >> 8 * i);
-  return text;
-}
-
 void read_any(const std::filesystem::path& path) {
   if (path.extension() == ".safetensors") {
     SafetensorsFile{path};
@@ -176,19 +170,19 @@ void read_any(const std::filesystem::path& path) {
 // Once with nothing behind the declaration, once in a sparse file of that size.
 TEST(Declared, TwoGigabytesTakeNoMemory) {
   constexpr std::uint64_t size = std::uint64_t{1} << 31;
-  const std::string gguf = "GGUF" + little(3, 4), none = little(0, 8), one = little(1, 8), many = little(size, 8);
+  const std::string many = gguf_value(size), list = gguf_front(0, 1) + gguf_text("x") + gguf_value(9U);
   const std::string number = std::to_string(size);
   const std::pair<const char*, std::string> declarations[] = {
       {"header.safetensors", many},
       {"data.safetensors",
        safetensors_text(R"({"q":{"dtype":"U8","shape":[)" + number + R"(],"data_offsets":[0,)" + number + "]}}", "")},
-      {"header.npy", "\x93NUMPY\x02" + little(0, 1) + little(size, 4)},
+      {"header.npy", npy_text("", "", 2).substr(0, 8) + many.substr(0, 4)},
       {"data.npy", npy("'|u1'", "(" + number + ",)", 0)},
-      {"tensors.gguf", gguf + many + none},
-      {"keys.gguf", gguf + none + many},
-      {"text.gguf", gguf + none + one + many},
-      {"list.gguf", gguf + none + one + one + "x" + little(9, 4) + little(4, 4) + many},
-      {"nested.gguf", gguf + none + one + one + "x" + little(9, 4) + little(9, 4) + many},
+      {"tensors.gguf", gguf_front(size, 0)},
+      {"keys.gguf", gguf_front(0, size)},
+      {"text.gguf", gguf_front(0, 1) + many},
+      {"list.gguf", list + gguf_value(4U) + many},
+      {"nested.gguf", list + gguf_value(9U) + many},
       {"config.json", R"({"model_type": "llama", "rope_theta": [)"},
       {"models.json", R"({"schema": 1, "data": ")"}};
   const ScratchFolder folder;

@@ -1,4 +1,5 @@
-// Only regular files are read, as they were when they were opened; a write leaves the old file or the whole new one.
+// files/text: only regular files are read, as they were when they were opened; a write leaves the old file or the whole
+// new one; misspelt words.
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -11,6 +12,7 @@
 #include "files/tests/file_helpers.h"
 #include "files/tests/full_disk.h"
 #include "text/io.h"
+#include "text/nearest.h"
 
 namespace rotary::test {
 namespace {
@@ -30,23 +32,17 @@ TEST(Input, OnlyRegularFilesAreRead) {
   expect_error("FILE", "missing", [&] { read_npy(folder / "missing"); });
 }
 
-TEST(Input, AFileThatShrinksBehindItsHeaderIsAnError) {
-  const ScratchFolder folder;
-  const Tensor tensor = make_tensor<double>("q", ElementType::f64, {100}, counted<double>(100));
-  write_safetensors(folder / "a", std::array{&tensor});
-  const SafetensorsFile file(folder / "a");
-  fs::resize_file(folder / "a", 200);
-  expect_error("FILE", "now ends at 200", [&] { file.read("q"); });
-}
-
-TEST(Input, AFileThatIsReplacedIsReadAsItWas) {
+TEST(Input, AFileThatIsReplacedIsReadAsItWasAndOneThatShrinksIsAnError) {
   const ScratchFolder folder;
   const Tensor before = make_tensor<float>("q", ElementType::f32, {2}, {1, 2});
-  const Tensor after = make_tensor<float>("q", ElementType::f32, {3}, {3, 4, 5});
+  const Tensor after = make_tensor<double>("q", ElementType::f64, {100}, counted<double>(100));
   write_safetensors(folder / "a", std::array{&before});
-  const SafetensorsFile file(folder / "a");
+  const SafetensorsFile first(folder / "a");
   write_safetensors(folder / "a", std::array{&after});
-  EXPECT_EQ(values_of<float>(file.read("q")), (std::vector<float>{1, 2}));
+  EXPECT_EQ(values_of<float>(first.read("q")), (std::vector<float>{1, 2}));
+  const SafetensorsFile second(folder / "a");
+  fs::resize_file(folder / "a", 200);
+  expect_error("FILE", "now ends at 200", [&] { second.read("q"); });
 }
 
 // ---- the old file or the whole new one -----------------------------------------------------------
@@ -189,6 +185,34 @@ TEST(Input, bytes_in_memory_end_where_they_end) {
   file.read(4, out);
   for (const std::uint64_t offset : {std::uint64_t{5}, std::uint64_t{8}, std::uint64_t{9}, ~std::uint64_t{0}})
     expect_error("FILE", "stream: has 8 bytes but more are read", [&] { file.read(offset, out); });
+}
+
+// ---- the known word that a misspelt one stands for ----
+
+constexpr std::array<std::string_view, 6> models = {"llama", "llama4", "mistral", "qwen3", "qwen3_moe", "gpt2"};
+
+TEST(Nearest, FindsOneSlipInAnyCaseAndTheFirstOfEqualsAndNothingFarAway) {
+  const std::pair<std::string, const char*> words[] = {{"lama", "llama"},
+                                                       {"lalma", "llama"},  // two letters changed places: one slip
+                                                       {"mistrall", "mistral"},
+                                                       {"qwen-moe", "qwen3_moe"},
+                                                       {"Llama", "llama"},
+                                                       {"GPT2", "gpt2"},
+                                                       {"llama5", "llama"},
+                                                       {"", ""},
+                                                       {"l", ""},
+                                                       {"gp", ""},  // two letters of three
+                                                       {"gemma", ""},
+                                                       {std::string(1000, 'l'), ""}};
+  for (const auto& [word, wanted] : words) EXPECT_EQ(files::nearest(word, models), wanted) << word;
+  EXPECT_EQ(files::nearest("llama", {}), "");
+}
+
+TEST(Nearest, CountsLettersAddedRemovedChangedAndSwapped) {
+  EXPECT_EQ(files::edit_distance("", "abc"), 3U);
+  EXPECT_EQ(files::edit_distance("abc", "abc"), 0U);
+  EXPECT_EQ(files::edit_distance("abc", "acb"), 1U);
+  EXPECT_EQ(files::edit_distance("kitten", "sitting"), 3U);
 }
 
 }  // namespace

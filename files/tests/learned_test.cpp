@@ -6,7 +6,6 @@
 #include <limits>
 
 #include "files/tests/config_helpers.h"
-#include "files/tests/file_helpers.h"
 
 namespace rotary {
 namespace {
@@ -111,15 +110,15 @@ TEST_F(LearnedFiles, DirectionsAreThoseOfTheCheckpointByHeadAxisAndPair) {
 
 TEST_F(LearnedFiles, ThePairingOfConvertedRowsIsTakenAndNotedWhereItDiffers) {
   const std::vector<Tensor> weights = {floats("lm_head.weight", {1})};
+  const std::string path = (folder_ / "model.safetensors").string();
+  const std::string config = R"({"model_type":"llama","hidden_size":8,"num_attention_heads":2,"num_hidden_layers":1})";
   for (const Pairing pairing : {Pairing::half, Pairing::interleaved}) {
-    Model m = parse_config(R"({"model_type":"llama","hidden_size":8,"num_attention_heads":2,"num_hidden_layers":1})");
-    write_safetensors(folder_ / "model.safetensors", test::pointers_to(weights), {{"rotary.pairing", name(pairing)}});
-    apply_weights(m, (folder_ / "model.safetensors").string());
+    Model m = parse_config(config);
+    write_safetensors(path, test::pointers_to(weights), {{"rotary.pairing", name(pairing)}});
+    apply_weights(m, path);
     EXPECT_EQ(only(m).rope.pairing, pairing);
     EXPECT_EQ(noted(m, "q and k were converted: the pairing is interleaved"), pairing == Pairing::interleaved);
   }
-  const std::string path = (folder_ / "model.safetensors").string();
-  const std::string config = R"({"model_type":"llama","hidden_size":8,"num_attention_heads":2,"num_hidden_layers":1})";
   Model chosen = parse_config(config, {.pairing = Pairing::half});
   apply_weights(chosen, path);
   EXPECT_EQ(only(chosen).rope.pairing, Pairing::half) << "the caller's word decides";

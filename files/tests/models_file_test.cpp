@@ -6,7 +6,6 @@
 #include <thread>
 
 #include "config_helpers.h"
-#include "file_helpers.h"
 #include "rotary/config.h"
 #include "rotary/rotary_config_c.h"
 #include "text/json.h"
@@ -19,10 +18,7 @@ constexpr char my_llama[] = R"({"model_type": "my_llama", "num_hidden_layers": 2
 constexpr char own_rows[] = R"({"schema": 1, "data": "mine-1", "extends": true, "models": {
   "my_llama": {"pairing": "interleaved", "base": 5000}}})";
 
-Json sheet_json() {
-  std::ifstream file(ROTARY_SOURCE_DIR "/files/models/models.json");
-  return Json::parse(file);
-}
+Json sheet_json() { return config_test::json_in(ROTARY_SOURCE_DIR "/files/models/models.json"); }
 
 class ModelsFile : public ::testing::Test {
  protected:

@@ -4,12 +4,11 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <fstream>
-#include <sstream>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "files/tests/file_helpers.h"
 #include "models/diffusers.h"
 #include "models/families.h"
 #include "text/json.h"
@@ -17,12 +16,7 @@
 namespace rotary::files {
 namespace {
 
-std::string file_text() {
-  std::ifstream file(ROTARY_SOURCE_DIR "/files/models/models.json");
-  std::ostringstream text;
-  text << file.rdbuf();
-  return text.str();
-}
+std::string file_text() { return test::read_text(ROTARY_SOURCE_DIR "/files/models/models.json"); }
 
 using Names = std::vector<std::string_view>;
 

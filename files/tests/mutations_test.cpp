@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
-#include <fstream>
 #include <functional>
 #include <iterator>
 #include <nlohmann/json.hpp>
@@ -14,7 +13,7 @@
 #include <string>
 #include <vector>
 
-#include "rotary/config.h"
+#include "files/tests/config_helpers.h"
 
 namespace rotary {
 namespace {
@@ -103,14 +102,8 @@ struct Published {
 const std::vector<Published>& published() {
   static const std::vector<Published> all = [] {
     std::vector<Published> configs;
-    const std::filesystem::path folder = std::string(ROTARY_SOURCE_DIR) + "/files/tests/golden/configs";
-    for (const auto& entry : std::filesystem::directory_iterator(folder)) {
-      std::ifstream file(entry.path());
-      std::string text((std::istreambuf_iterator<char>(file)), {});
-      const std::string python = "Infinity";  // strict JSON has none
-      for (auto at = text.find(python); at != text.npos; at = text.find(python))
-        text.replace(at, python.size(), "1e30");
-      Json config = Json::parse(text);
+    for (const auto& entry : std::filesystem::directory_iterator(test::golden("configs"))) {
+      Json config = config_test::json_in<Json>(entry.path());
       if (config.dump().size() > 20000) continue;  // time
       Outcome outcome = outcome_of(config);
       configs.push_back({entry.path().filename(), std::move(config), std::move(outcome)});

@@ -4,18 +4,15 @@
 
 #include <cstdint>
 #include <filesystem>
-#include <fstream>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <set>
-#include <sstream>
 #include <string>
 #include <type_traits>
 #include <vector>
 
-#include "files/tests/file_helpers.h"
-#include "files/tests/gguf_helpers.h"
+#include "files/tests/config_helpers.h"
 #include "rotary/config.h"
 #include "values/scaling_fields.h"
 
@@ -23,27 +20,15 @@ namespace rotary::origin_tests {
 namespace {
 
 using Json = nlohmann::json;
-namespace fs = std::filesystem;
-
-const fs::path golden = fs::path(ROTARY_SOURCE_DIR) / "files/tests/golden";
-
-Json json_in(const fs::path& path) {
-  std::stringstream text;
-  text << std::ifstream(path).rdbuf();
-  std::string json = text.str();
-  for (std::size_t at; (at = json.find("Infinity")) != std::string::npos;) json.replace(at, 8, "1e30");  // Python's
-  return Json::parse(json);
-}
 
 std::map<std::string, Json> all_configs() {
   std::map<std::string, Json> configs;
-  for (const auto& entry : fs::directory_iterator(golden / "configs")) {
-    configs["configs/" + entry.path().filename().string()] = json_in(entry.path());
-  }
-  if (!fs::exists(golden / "sweep")) return configs;
-  for (const auto& entry : fs::directory_iterator(golden / "sweep")) {
-    const std::string file = "sweep/" + entry.path().filename().string();
-    if (entry.path().extension() == ".json") configs[file] = json_in(entry.path()).value("config", Json::object());
+  for (const char* folder : {"configs", "sweep"}) {
+    for (const auto& entry : std::filesystem::directory_iterator(test::golden(folder))) {
+      if (entry.path().extension() != ".json") continue;
+      Json json = config_test::json_in(entry.path());
+      configs[entry.path().string()] = json.contains("config") ? json["config"] : json;
+    }
   }
   return configs;
 }
@@ -140,13 +125,6 @@ TEST(OriginLaws, every_value_has_one_origin_and_given_keys_hold_it) {
 
 // ---- names, and a GGUF file ----
 
-std::string listed(const std::vector<ValueOrigin>& origins) {
-  std::string text;
-  for (const ValueOrigin& known : origins)
-    text += known.value + " | " + name(known.origin.kind) + " | " + known.origin.key + "\n";
-  return text;
-}
-
 TEST(Origins, of_a_gguf_name_its_keys) {
   using namespace test;
   const auto f32 = [](const char* key, float value) { return gguf_key(key, 6, gguf_value(value)); };
@@ -156,8 +134,10 @@ TEST(Origins, of_a_gguf_name_its_keys) {
   const ScratchFolder folder;
   write_text(folder / "model.gguf", gguf_file("qwen3", 5, more));
   const Model model = read_config(folder / "model.gguf");
-  ASSERT_EQ(model.ropes.size(), 1u);
-  EXPECT_EQ("\n" + listed(model.ropes[0].origins), R"(
+  std::string listed = "\n";
+  for (const ValueOrigin& known : config_test::only(model).origins)
+    listed += known.value + " | " + name(known.origin.kind) + " | " + known.origin.key + "\n";
+  EXPECT_EQ(listed, R"(
 layers | given | qwen3.block_count
 heads | given | qwen3.attention.head_count
 kv_heads | given | qwen3.attention.head_count_kv

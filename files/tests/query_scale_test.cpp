@@ -1,14 +1,14 @@
-// Queries that are multiplied by their position: the formulas, and what configs say.
+// Queries that are multiplied by their position: the formulas, and what configs say; and rotate_qk by a ModelRope.
 #include <gtest/gtest.h>
 
 #include <cmath>
 #include <limits>
 #include <nlohmann/json.hpp>
+#include <numeric>
 #include <string>
 #include <vector>
 
 #include "files/tests/config_helpers.h"
-#include "files/tests/file_helpers.h"
 #include "rotary/config.h"
 #include "rotary/error.h"
 
@@ -17,10 +17,9 @@ namespace {
 
 using Places = std::vector<std::int64_t>;
 
-std::string with_shape(const std::string& more) {
-  return R"({"hidden_size": 256, "num_attention_heads": 4, "num_hidden_layers": 8, )" + more + "}";
+Model model_with(const std::string& more) {
+  return parse_config(R"({"hidden_size": 256, "num_attention_heads": 4, "num_hidden_layers": 8, )" + more + "}");
 }
-Model model_with(const std::string& more) { return parse_config(with_shape(more)); }
 
 // files/tests/golden/query_scales.json has the factors at these positions, measured on the CPU in float32. Modules of
 // transformers 5.23: get_llama_4_attn_scale of ministral3 (0.1, 16384) and mistral4 (0.1, 8192),
@@ -29,8 +28,7 @@ Model model_with(const std::string& more) { return parse_config(with_shape(more)
 const Places scaled_places = {0, 8190, 8191, 8192, 16383, 16384, 49151, 100000, 128000, 1000000};
 
 TEST(QueryScale, is_what_the_modules_of_transformers_multiply_by) {
-  const auto measured =
-      nlohmann::json::parse(test::read_text(ROTARY_SOURCE_DIR "/files/tests/golden/query_scales.json"));
+  const nlohmann::json measured = config_test::json_in(test::golden("query_scales.json"));
   EXPECT_EQ(measured.size(), 6U);
   for (nlohmann::json one : measured) {
     one["config"].update({{"hidden_size", 256}, {"num_attention_heads", 4}, {"num_hidden_layers", 8}});
@@ -139,6 +137,31 @@ TEST(QueryScale, of_a_model_whose_layers_differ_is_of_a_layer) {
   EXPECT_THROW(query_scale(learned, scaled_places, 0), Error) << "each head's own, in the checkpoint";
   EXPECT_THROW(query_scale({QueryForm::ratio, 0, 1, 0}, scaled_places), Error);
   EXPECT_THROW(query_scale({QueryForm::steps, std::nan(""), 8, 0}, scaled_places), Error);
+}
+
+// As rotate_qk by its Rope (core/tests/api_test.cpp, c_test.cpp) on the elements from `first` on.
+TEST(RotateModel, RotatesTheBlockThatBeginsAtFirst) {
+  ModelRope used;  // elements on both sides stand still
+  used.first = 6;
+  used.rope = {.head_dim = 20,
+               .rotary_dim = 8,
+               .base = 100,
+               .pairing = Pairing::interleaved,
+               .scaling = Dynamic{.factor = 4, .trained_length = 16}};
+  std::vector<float> q(3 * 4 * 20), k(3 * 2 * 20);
+  std::iota(q.begin(), q.end(), -50.5F);
+  std::iota(k.begin(), k.end(), 7.25F);
+  const std::vector<float> before = q;
+  std::vector<float> wanted_q = q, wanted_k = k;
+  const auto of_q = [](std::vector<float>& x) { return heads(x, thd(3, 4, 20)); };
+  const auto of_k = [](std::vector<float>& x) { return heads(x, thd(3, 2, 20)); };
+  RotateOptions options{.direction = Direction::backward};
+  rotate_qk(of_q(q), of_k(k), used, 64, options);
+  options.first = 6;
+  rotate_qk(of_q(wanted_q), of_k(wanted_k), used.rope, 64, options);
+  EXPECT_EQ(q, wanted_q);
+  EXPECT_EQ(k, wanted_k);
+  EXPECT_NE(q, before);
 }
 
 }  // namespace

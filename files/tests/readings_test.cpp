@@ -4,53 +4,35 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <cstdio>
 #include <cstdlib>
-#include <filesystem>
 #include <fstream>
 #include <set>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "files/tests/file_helpers.h"
 #include "rotary/config.h"
+#include "text/io.h"
+#include "values/number_text.h"
 #include "values/scaling_fields.h"
 
 namespace rotary {
 namespace {
 
-const std::filesystem::path golden = std::filesystem::path(ROTARY_SOURCE_DIR) / "files/tests/golden";
-
-std::string number(double value) {
-  char text[40];
-  std::snprintf(text, sizeof text, "%.15g", value);
-  return text;
-}
-
-std::string to_text(double value) { return number(value); }
+std::string to_text(double value) { return detail::significant(value, 15); }
 std::string to_text(std::int64_t value) { return std::to_string(value); }
 std::string to_text(bool value) { return value ? "true" : "false"; }
 std::string to_text(const std::vector<double>& list) {
-  return std::to_string(list.size()) + " values from " + number(list.front()) + " to " + number(list.back());
+  return std::to_string(list.size()) + " values from " + to_text(list.front()) + " to " + to_text(list.back());
 }
 
-// "0-4 6"
-std::string to_text(const std::vector<int>& layers) {
-  std::string text;
-  for (std::size_t i = 0; i < layers.size(); ++i) {
-    const std::size_t begin = i;
-    while (i + 1 < layers.size() && layers[i + 1] == layers[i] + 1) ++i;
-    text += (text.empty() ? "" : " ") + std::to_string(layers[begin]);
-    if (i > begin) text += "-" + std::to_string(layers[i]);
-  }
+std::string without_commas(std::string text) {
+  std::erase(text, ',');
   return text;
 }
-
-std::string to_text(const std::vector<std::string>& words) {
-  std::string text;
-  for (const std::string& word : words) text += (text.empty() ? "" : " ") + word;
-  return text;
-}
+std::string to_text(const std::vector<int>& layers) { return without_commas(files::ranges(layers)); }  // "0-4 6"
+std::string to_text(const std::vector<std::string>& words) { return without_commas(files::listed(words)); }
 
 void add_frequencies(std::string& text, const Rope& rope, std::int64_t length) {
   const Frequencies f = frequencies(rope, length);
@@ -58,9 +40,9 @@ void add_frequencies(std::string& text, const Rope& rope, std::int64_t length) {
   const std::size_t last = f.inv_freq.size() - 1;
   for (const std::size_t pair :
        std::set<std::size_t>{0, std::min<std::size_t>(1, last), last / 4, last / 2, 3 * last / 4, last}) {
-    text += " " + std::to_string(pair) + ":" + number(f.inv_freq[pair]);
+    text += " " + std::to_string(pair) + ":" + to_text(f.inv_freq[pair]);
   }
-  text += ", attention factor " + number(f.attention_factor) + "\n";
+  text += ", attention factor " + to_text(f.attention_factor) + "\n";
 }
 
 std::string to_text(const Model& model, const ModelRope& used) {
@@ -75,7 +57,7 @@ std::string to_text(const Model& model, const ModelRope& used) {
   text += "  heads " + std::to_string(used.heads) + "/" + std::to_string(used.kv_heads) + " of " +
           std::to_string(rope.head_dim) + ", " + std::to_string(rope.rotary_dim) + " from " +
           std::to_string(used.first) + ", " + name(rope.pairing) + (rope.clockwise ? " clockwise" : "") + ", base " +
-          number(rope.base) + ", context " + std::to_string(part.context);
+          to_text(rope.base) + ", context " + std::to_string(part.context);
   if (rope.exponent_dim != 0) text += ", exponent_dim " + std::to_string(rope.exponent_dim);
   text += "\n  " + std::string(name(rope.scaling));
   scalings::for_each_stated(
@@ -104,8 +86,8 @@ struct Case {
 std::string reading_of(const Case& asked) {
   try {
     const bool file = asked.config.starts_with("file ");
-    const Model model =
-        file ? read_config(golden / asked.config.substr(5), asked.options) : parse_config(asked.config, asked.options);
+    const Model model = file ? read_config(test::golden(asked.config.substr(5)), asked.options)
+                             : parse_config(asked.config, asked.options);
     std::string text = "  model_type " + model.model_type + "\n";
     for (const ModelRope& rope : model.ropes) text += to_text(model, rope);
     for (const Note& note : model.notes)
@@ -118,7 +100,7 @@ std::string reading_of(const Case& asked) {
 
 // Lines of a case: "= " a name, "pairing ...", "class_defaults" options, then the config; its reading is indented.
 TEST(Readings, are_those_of_the_file) {
-  std::ifstream file(golden / "readings.txt");
+  std::ifstream file(test::golden("readings.txt"));
   ASSERT_TRUE(file.is_open());
   std::string again, name, expected;
   Case asked;
@@ -155,7 +137,7 @@ TEST(Readings, are_those_of_the_file) {
   }
   settle();
   EXPECT_GT(cases, 300);
-  if (std::getenv("ROTARY_WRITE_READINGS") != nullptr) std::ofstream(golden / "readings.txt") << again;
+  if (std::getenv("ROTARY_WRITE_READINGS") != nullptr) std::ofstream(test::golden("readings.txt")) << again;
 }
 
 }  // namespace

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
-#include <fstream>
 #include <functional>
 #include <map>
 #include <set>
@@ -36,9 +35,9 @@ struct Record {
 const std::vector<Record>& records() {
   static const std::vector<Record> all = [] {
     std::vector<Record> list;
-    for (const auto& entry : std::filesystem::directory_iterator(ROTARY_SOURCE_DIR "/files/tests/golden/sweep")) {
+    for (const auto& entry : std::filesystem::directory_iterator(test::golden("sweep"))) {
       if (entry.path().extension() != ".json") continue;
-      const Json json = Json::parse(std::ifstream(entry.path()));
+      const Json json = config_test::json_in(entry.path());
       list.push_back({entry.path().stem().string(), json.at("config"), json.at("ropes"), json.at("none")});
     }
     std::sort(list.begin(), list.end(), [](const Record& a, const Record& b) { return a.name < b.name; });
@@ -243,13 +242,16 @@ void expect_of_every_record(const std::function<Problems(const Record&)>& proble
 // A config may be refused if none of its parts has a rope: no Rope describes what it does.
 bool may_be_refused(const Record& record) { return record.ropes.empty(); }
 
+// The error of this config of the record, unless it may be refused, else its model's differences.
+Problems problems_of(const Record& record, const Json& config) {
+  Model model;
+  const std::string error = read(config, model);
+  if (error.empty()) return differences(record, model);
+  return may_be_refused(record) ? Problems{} : Problems{error};
+}
+
 TEST(Sweep, every_config_has_the_ropes_and_the_rotation_of_its_model) {
-  expect_of_every_record([](const Record& record) -> Problems {
-    Model model;
-    const std::string error = read(record.config, model);
-    if (!error.empty()) return may_be_refused(record) ? Problems{} : Problems{error};
-    return differences(record, model);
-  });
+  expect_of_every_record([](const Record& record) { return problems_of(record, record.config); });
 }
 
 // Files that lose more than class defaults with their rope keys, and what they lose.
@@ -273,10 +275,7 @@ Json stripped(const Json& json) {
 TEST(Sweep, a_config_without_its_rope_keys_has_the_class_defaults) {
   expect_of_every_record([](const Record& record) -> Problems {
     if (record.flagged()) return {};
-    Model model;
-    const std::string error = read(stripped(record.config), model);
-    if (!error.empty()) return may_be_refused(record) ? Problems{} : Problems{error};
-    const Problems problems = differences(record, model);
+    const Problems problems = problems_of(record, stripped(record.config));
     if (not_by_default.count(record.name) == 0) return problems;
     return problems.empty() ? Problems{"is said to differ and agrees"} : Problems{};
   });
@@ -293,12 +292,7 @@ Json without_inner_types(Json json) {
 }
 
 TEST(Sweep, a_sub_config_without_a_model_type_is_what_its_parent_makes_of_it) {
-  expect_of_every_record([](const Record& record) -> Problems {
-    Model model;
-    const std::string error = read(without_inner_types(record.config), model);
-    if (!error.empty()) return may_be_refused(record) ? Problems{} : Problems{error};
-    return differences(record, model);
-  });
+  expect_of_every_record([](const Record& record) { return problems_of(record, without_inner_types(record.config)); });
 }
 
 // Calls visit(object, path) for every object of a config.

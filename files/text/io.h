@@ -13,7 +13,6 @@
 namespace rotary::files {
 
 using Sink = std::function<void(std::span<const std::byte>)>;
-// The size of the pieces in which files are read and changed.
 inline constexpr std::size_t piece_bytes = std::size_t{1} << 20;
 
 // A file open for reading. Folders, pipes and devices are refused. operation is the word in brackets in error sentences
@@ -91,7 +90,6 @@ std::string ranges(const std::vector<Integer>& rising) {
   return text;
 }
 
-// Splits a list into its words.
 std::vector<std::string_view> words(std::string_view list, char separator = ' ');
 bool is_listed(std::string_view word, std::string_view list);    // whether the word is in a list separated by blanks
 std::string lower(std::string_view text);                        // A to Z only

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <cstddef>
 #include <iterator>
 #include <limits>
 #include <map>
@@ -210,11 +209,6 @@ std::optional<std::vector<T>> list(const Object& object, std::string_view key, c
   return elements;
 }
 
-bool fits_int(const Json& v) {
-  return v.is_number_integer() &&
-         (v.is_number_unsigned() ? v.get<std::uint64_t>() <= INT32_MAX : v.get<std::int64_t>() >= INT32_MIN);
-}
-
 // ---- JSON as the program and the tools print it ----
 
 std::string json_number(double value) {
@@ -226,10 +220,6 @@ std::string json_number(double value) {
 }
 
 void append_json(std::string& out, const OrderedJson& value, std::size_t depth);
-
-void append_key(std::string& out, const std::string& key) {
-  out += OrderedJson(key).dump(-1, ' ', false, OrderedJson::error_handler_t::replace) + ": ";
-}
 
 // Whether it is a number, a flag, or a short string.
 bool is_word(const OrderedJson& item) {
@@ -247,7 +237,10 @@ void append_list(std::string& out, const OrderedJson& value, std::size_t depth) 
   for (const auto& [key, item] : value.items()) {
     if (!first) out += separator;
     if (!plain) out += line + "  ";
-    if (value.is_object()) append_key(out, key);
+    if (value.is_object()) {
+      append_json(out, key, depth);
+      out += ": ";
+    }
     append_json(out, item, depth + 1);
     first = false;
   }
@@ -421,7 +414,10 @@ std::optional<std::vector<double>> Object::numbers(std::string_view key) const {
 }
 
 std::optional<std::vector<int>> Object::integers(std::string_view key) const {
-  return list<int>(*this, key, "32-bit integers", fits_int);
+  return list<int>(*this, key, "32-bit integers", [](const Json& v) {
+    return v.is_number_integer() &&
+           (v.is_number_unsigned() ? v.get<std::uint64_t>() <= INT32_MAX : v.get<std::int64_t>() >= INT32_MIN);
+  });
 }
 
 std::optional<std::vector<std::string>> Object::texts(std::string_view key) const {

@@ -57,7 +57,6 @@ struct Quirk {
   std::vector<ModelRope> (*blocks)(const Part&, const ModelRope&) = nullptr;
 };
 
-// The row of that name, or nullptr.
 const Quirk* find_quirk(std::string_view name) noexcept;
 
 // ---- ropes of several axes ----
@@ -72,7 +71,6 @@ struct TowerLayout {
   std::vector<ModelRope> (*blocks)(const ModelRope&) = nullptr;
 };
 
-// The row of that name, or nullptr.
 const TowerLayout* find_layout(std::string_view name) noexcept;
 
 }  // namespace rotary::files

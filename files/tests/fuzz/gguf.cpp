@@ -1,7 +1,7 @@
 // Any bytes as a GGUF file are refused with one sentence, or give a model each of whose ropes has frequencies or a
 // reason for having none.
 #include "core/tests/fuzz/fuzz.h"
-#include "files/tests/gguf_helpers.h"
+#include "files/tests/file_bytes.h"
 #include "rotary/config.h"
 
 namespace rotary::fuzz {

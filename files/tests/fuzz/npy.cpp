@@ -1,19 +1,12 @@
 // Any bytes as an .npy file are refused with one sentence, or read.
-#include <cstring>
-
 #include "core/tests/fuzz/fuzz.h"
+#include "files/tests/file_bytes.h"
 #include "rotary/tensors.h"
 
 namespace rotary::fuzz {
 namespace {
 
-std::string with_front(char major, std::string_view header, std::string_view data = {}) {
-  std::string text = "\x93NUMPY";
-  text += major;
-  text += '\0';
-  for (int i = 0; i < (major == 1 ? 2 : 4); ++i) text += static_cast<char>(header.size() >> (8 * i) & 0xFF);
-  return text.append(header).append(data);
-}
+using test::npy_text;
 
 void read(const std::string& text) {
   try {
@@ -32,11 +25,11 @@ void read(const std::string& text) {
 
 std::vector<std::string> seeds() {
   return {
-      with_front(1, "{'descr': '<f4', 'fortran_order': False, 'shape': (2, 3), }  \n", std::string(24, 'x')),
-      with_front(2, "{'descr': '>i8', 'fortran_order': True, 'shape': (1, 2, 2), }\n", std::string(32, 'x')),
-      with_front(3, "{\"shape\":(),\"fortran_order\":True,'descr':'|b1'}", "x"),
-      with_front(1, "{'descr': '<c8', 'fortran_order': False, 'shape': (2L,), }", std::string(16, 'x')),
-      with_front(1, "{'descr': '>f2', 'fortran_order': True, 'shape': (0, 9), }"),
+      npy_text("{'descr': '<f4', 'fortran_order': False, 'shape': (2, 3), }  \n", std::string(24, 'x')),
+      npy_text("{'descr': '>i8', 'fortran_order': True, 'shape': (1, 2, 2), }\n", std::string(32, 'x'), 2),
+      npy_text("{\"shape\":(),\"fortran_order\":True,'descr':'|b1'}", "x", 3),
+      npy_text("{'descr': '<c8', 'fortran_order': False, 'shape': (2L,), }", std::string(16, 'x')),
+      npy_text("{'descr': '>f2', 'fortran_order': True, 'shape': (0, 9), }"),
   };
 }
 
@@ -53,7 +46,7 @@ void one(const std::string& input) {
   const std::size_t close = input.rfind('}');
   if (close != std::string::npos && close >= 10 && close < 60000) {
     const std::string_view text = input;
-    read(with_front(1, text.substr(10, close - 9), text.substr(close + 1)));
+    read(npy_text(text.substr(10, close - 9), text.substr(close + 1)));
   }
 }
 

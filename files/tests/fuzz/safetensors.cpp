@@ -1,18 +1,14 @@
 // Any bytes as a .safetensors file are refused with one sentence, or are read, and are the same when they are written
 // and read again.
-
 #include "core/tests/fuzz/fuzz.h"
+#include "files/tests/file_bytes.h"
 #include "rotary/tensors.h"
 #include "tensors/safetensors_header.h"
 
 namespace rotary::fuzz {
 namespace {
 
-std::string with_length(std::string_view json, std::string_view data = {}) {
-  std::string text(8, '\0');
-  for (std::size_t i = 0; i < 8; ++i) text[i] = static_cast<char>(json.size() >> (8 * i) & 0xFF);
-  return text.append(json).append(data);
-}
+using test::safetensors_text;
 
 // The bytes of the file that write_safetensors writes.
 std::string written(const std::vector<Tensor>& tensors, const std::map<std::string, std::string>& metadata) {
@@ -60,14 +56,15 @@ void read_and_write(const std::string& text) {
 
 std::vector<std::string> seeds() {
   return {
-      with_length("{}"),
-      with_length(R"({"q":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}})", "abcd"),
-      with_length(R"({"__metadata__":{"format":"pt"},"a":{"dtype":"BF16","shape":[2,3],"data_offsets":[0,12]},)"
-                  R"("b":{"dtype":"U8","shape":[],"data_offsets":[12,13]}})",
-                  "0123456789abc"),
-      with_length(R"({"b":{"dtype":"F4","shape":[0,4],"data_offsets":[3,3]},"\u00e9":{"dtype":"F6_E2M3","shape":[4],)"
-                  R"("data_offsets":[0,3]}} )",
-                  "xyz"),
+      safetensors_text("{}"),
+      safetensors_text(R"({"q":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}})", "abcd"),
+      safetensors_text(R"({"__metadata__":{"format":"pt"},"a":{"dtype":"BF16","shape":[2,3],"data_offsets":[0,12]},)"
+                       R"("b":{"dtype":"U8","shape":[],"data_offsets":[12,13]}})",
+                       "0123456789abc"),
+      safetensors_text(
+          R"({"b":{"dtype":"F4","shape":[0,4],"data_offsets":[3,3]},"\u00e9":{"dtype":"F6_E2M3","shape":[4],)"
+          R"("data_offsets":[0,3]}} )",
+          "xyz"),
   };
 }
 
@@ -84,7 +81,7 @@ void one(const std::string& input) {
   const std::size_t close = input.rfind('}');
   if (close != std::string::npos && close >= 8) {
     read_and_write(
-        with_length(std::string_view(input).substr(8, close - 7), std::string_view(input).substr(close + 1)));
+        safetensors_text(std::string_view(input).substr(8, close - 7), std::string_view(input).substr(close + 1)));
   }
 }
 

@@ -1,4 +1,4 @@
-// GGUF files built byte by byte, valid or not.
+// Files built byte by byte, valid or not.
 #pragma once
 
 #include <cstdint>
@@ -52,6 +52,18 @@ inline std::string gguf_file(const std::string& name, std::uint64_t more_keys = 
 inline std::string gguf_with_tensor(std::string front, std::string_view data) {
   front.resize((front.size() + 31) / 32 * 32, '\0');
   return front.append(data);
+}
+
+// A safetensors file with any header and the correct header length.
+inline std::string safetensors_text(std::string_view header, std::string_view data = {}) {
+  return gguf_text(header).append(data);
+}
+
+// An .npy file with any header and the correct header length.
+inline std::string npy_text(std::string_view header, std::string_view data = {}, char version = 1) {
+  const std::string front = std::string("\x93NUMPY") + version + '\0';
+  const auto length = static_cast<std::uint32_t>(header.size());
+  return (front + gguf_value(length).substr(0, version == 1 ? 2 : 4)).append(header).append(data);
 }
 
 }  // namespace rotary::test
