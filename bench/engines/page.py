@@ -133,9 +133,9 @@ def facts():
 def main():
     template = (HERE / "engines.md.in").read_text()
     counts = collections.Counter(cell["result"] for cell in CELLS.values())
-    readings = " ".join(f"{case}: {text}." for case, text in READINGS.items())
+    readings = wrap(" ".join(["† A matter of reading.", *(f"{case}: {text}." for case, text in READINGS.items())]))
     filled = {"date": DATE, "matrix": "\n".join(matrix()), "differences": "\n".join(differences()),
-              "readings": "\n".join(wrap(f"† A matter of reading. {readings}")), "cells": str(len(CELLS)), "cases": str(len(CASES)),
+              "readings": "\n".join(readings), "cells": str(len(CELLS)), "cases": str(len(CASES)),
               "wrong": str(counts["differs"]), "refused": str(counts["refused"]), "crashed": str(counts["crashed"])}
     for name, text in filled.items():
         template = template.replace(f"@{name}@", text)
