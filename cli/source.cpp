@@ -190,7 +190,8 @@ std::string describe(const Model& model, const ModelRope& used, const Frequencie
   if (used.rope.clockwise) text += ", clockwise";
   text += used.rope.inv_freq.empty() ? ", base " + significant(used.rope.base, 10) : ", inv_freq given";
   text += ", scaling " + scaling_text(used.rope.scaling);
-  if (const std::string which = which_lengths(used.rope, frequencies); !which.empty()) text += " (" + which + ")";
+  if (const std::string which = which_lengths(lengths_of(used.rope, frequencies)); !which.empty())
+    text += " (" + which + ")";
   if (frequencies.attention_factor != 1) text += ", attention factor " + significant(frequencies.attention_factor, 10);
   for (const auto& [word, value] : equation_facts(used.rope)) text += ", " + word + " " + value;
   return text;

@@ -43,11 +43,6 @@ struct RopeFileOptions {
   Source source;
   std::filesystem::path output;
 };
-struct TableRequest {
-  Source source;
-  std::filesystem::path cos, sin;
-  TableSettings settings;
-};
 struct Machine {
   std::string target;
   unsigned threads = 1;  // 0: all cores

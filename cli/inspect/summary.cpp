@@ -253,13 +253,14 @@ std::string sentence_of(const RopeView& view) {
   return text;
 }
 
-void print_summary(const RopeView& view, std::size_t index, const RopeView* before, std::size_t before_index) {
+void print_summary(const NumberedView& shown, const NumberedView* before) {
+  const RopeView& view = shown.second;
   const std::string& part = view.used->part;
-  const std::string title = "rope " + std::to_string(index) +
+  const std::string title = "rope " + std::to_string(shown.first) +
                             (part.empty() ? "" : " of " + in_locale(printable(part))) +
                             (view.layer_types.empty() ? "" : ", " + types_text(view));
   std::cout << '\n' << title << '\n';
-  const std::vector<SummaryRow> above = before == nullptr ? std::vector<SummaryRow>{} : summary_of(*before);
+  const std::vector<SummaryRow> above = before == nullptr ? std::vector<SummaryRow>{} : summary_of(before->second);
   std::vector<SummaryRow> rows = summary_of(view);
   std::string same;
   std::erase_if(rows, [&](const SummaryRow& row) {
@@ -267,7 +268,7 @@ void print_summary(const RopeView& view, std::size_t index, const RopeView* befo
     if (known && !row.key.starts_with(' ')) same += (same.empty() ? "" : ", ") + row.key;
     return known;
   });
-  if (!same.empty()) rows.push_back({"as rope " + std::to_string(before_index), same});
+  if (!same.empty()) rows.push_back({"as rope " + std::to_string(before->first), same});
   constexpr std::size_t key_width = 16, gap = 2, indent = 2;
   std::vector<Cells> cells;
   for (const SummaryRow& row : rows) {
