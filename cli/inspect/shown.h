@@ -77,7 +77,7 @@ void print_sentences(std::string_view title, const std::vector<std::string>& sen
 struct Inspected {
   std::string config;  // as given on the command line
   Model model;
-  std::map<std::size_t, RopeView> views;  // of the ropes that are shown
+  std::map<std::size_t, RopeView> views;  // the ropes that are shown
 };
 
 void print_side_by_side(const std::vector<Inspected>&);
