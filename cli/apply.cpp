@@ -196,19 +196,6 @@ Stamp stamp_of(const ApplyOptions& options, const Applied& applied) {
   return stamp;
 }
 
-// The metadata with a stamp for each rope. undone: set if every rotation removes a stamp. Warnings go to the parts.
-Metadata with_stamps(const Metadata& metadata, const ApplyOptions& options, std::vector<Applied>& parts, bool& undone) {
-  std::vector<Stamp> stamps = stamps_of(metadata);
-  undone = !parts.empty();
-  for (Applied& part : parts) {
-    Stamped now = add_stamp(std::move(stamps), stamp_of(options, part));
-    stamps = std::move(now.stamps);
-    undone = undone && now.undone;
-    if (!now.warning.empty()) part.readings.warnings.push_back(now.warning);
-  }
-  return stamped(metadata, stamps);
-}
-
 // The line that reports a tensor: "rotated  q  F32 [1, 16, 8, 64]: batch 1, tokens 16, heads 8".
 std::string line_of(const ApplyOptions& options, const TensorInfo& tensor, const std::vector<const Tensor*>& chosen,
                     const std::vector<Applied>& parts) {
@@ -273,9 +260,12 @@ void run(ApplyOptions options) {
     part.rotation.each_step = options.each_step;
     rotate_all(part);
   }
-  bool undone = false;
   Metadata metadata = input.metadata();
-  if (input.format() == files::Format::safetensors) metadata = with_stamps(metadata, options, parts, undone);
+  bool undone = !parts.empty() && input.format() == files::Format::safetensors;  // every rotation removes a stamp
+  for (Applied& part : parts) {
+    if (input.format() == files::Format::safetensors)
+      undone = add_stamp(metadata, stamp_of(options, part), part.readings.warnings) && undone;
+  }
   const std::vector<const Tensor*> changed(pointers.begin(), pointers.end());
   input.save_changed(options.output, changed, metadata);
   report(options, input, changed, parts, undone);
