@@ -97,7 +97,7 @@ TEST_F(Usage, words_of_the_data_are_those_of_the_program) {
 TEST_F(Usage, progress_is_one_line_that_goes_away) {
   std::ostringstream shown;
   {
-    cli::ProgressLine progress("work", 8, shown, 0);
+    cli::ProgressLine progress("work", 8, &shown, 0);
     progress.done(2);
     EXPECT_EQ(shown.str(), "work: 2 of 8, 25 %");
     progress.done(3);  // at most five times a second
@@ -105,7 +105,7 @@ TEST_F(Usage, progress_is_one_line_that_goes_away) {
   }
   EXPECT_EQ(shown.str(), "work: 2 of 8, 25 %\r                  \r");
   std::ostringstream nothing;
-  cli::ProgressLine quick("work", 8, nothing, 60);
+  cli::ProgressLine quick("work", 8, &nothing, 60);
   quick.done(8);
   EXPECT_EQ(nothing.str(), "");
 }
