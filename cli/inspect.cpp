@@ -192,8 +192,8 @@ void print_tensors(const std::vector<TensorInfo>& tensors, const std::map<std::s
 }
 
 // Reads only the header of a file. stream: the bytes of a pipe, in place of the file.
-void inspect_tensors(const InspectOptions& options, std::vector<std::byte> stream) {
-  if (has_rope_options(options.source) || options.pairs || options.engines)
+void inspect_tensors(const Command& command, const InspectOptions& options, std::vector<std::byte> stream) {
+  if (command.has_beside({"CONFIG,--config", "--json", "-q,--quiet", "--models"}))
     throw UsageError("a file of tensors has no rope: only --json can be given with it");
   const std::filesystem::path path = files::path_of(options.source.config);
   if (stream.empty()) return print_tensors(tensor_infos(path), tensor_metadata(path));
@@ -201,7 +201,7 @@ void inspect_tensors(const InspectOptions& options, std::vector<std::byte> strea
   print_tensors(input.infos(), input.metadata());
 }
 
-void run(InspectOptions options) {
+void run(const Command& command, InspectOptions options) {
   if (options.configs.size() > 1) return inspect_models(options);
   if (!options.configs.empty()) options.source.config = options.configs.front();
   const std::string& config = options.source.config;
@@ -209,7 +209,7 @@ void run(InspectOptions options) {
   if (is_pipe(files::path_of(config)) && files::format_of(tools::bytes_of_stream(config)))
     stream = tools::bytes_of_stream(config);
   if (stream.empty() && !files::names_tensors(files::path_of(config))) return inspect_model(options);
-  inspect_tensors(options, std::move(stream));
+  inspect_tensors(command, options, std::move(stream));
 }
 
 }  // namespace
@@ -221,7 +221,7 @@ void add_inspect(Command& command) {
   command.option("--head-dim", options->source.head_dim);
   command.option("--pairs", options->pairs);
   command.option("--engines", options->engines);
-  command.runs([options] { run(*options); });
+  command.runs([options, &command] { run(command, *options); });
 }
 
 }  // namespace rotary::cli

@@ -118,13 +118,6 @@ void add_machine_options(Command& command, Machine& machine) {
   command.option("--threads", machine.threads);
 }
 
-bool has_rope_options(const Source& source) {
-  const bool files = !source.inv_freq.empty() || !source.weights.empty();
-  return files || source.pairing || !source.model_type.empty() || source.scaling || source.base || source.head_dim ||
-         source.rotary_dim || source.first || source.names_rope() || source.length || source.factor ||
-         source.trained_length || source.attention_factor;
-}
-
 // ---- their meaning -------------------------------------------------------------------------------
 
 Model read_model(const Source& source, int head_dim) {

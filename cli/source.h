@@ -57,8 +57,6 @@ void add_rope_file_options(Command& command, RopeFileOptions& options);  // all 
 void add_table_options(Command& command, TableSettings& settings);       // --angles, --rounding
 void add_machine_options(Command& command, Machine& machine);       // --target, --threads
 
-bool has_rope_options(const Source&);  // whether any is given beside CONFIG
-
 // ---- their meaning -------------------------------------------------------------------------------
 
 TableOptions table_options(const TableSettings&, const Executor&);
