@@ -21,16 +21,17 @@ def times(ratio: float) -> str:
     return f"{ratio:.2f}×" if ratio < 10 else f"{ratio:.0f}×"
 
 
-def table(head: list[str], words: int, rows: list[list[str]]) -> str:
-    """The first columns are words, aligned to the left; the others numbers, to the right."""
-    lines = ["|" + "|".join(f" {cell} " if cell else " " for cell in row) + "|" for row in (head, *rows)]
-    lines.insert(1, "|" + "---|" * words + "---:|" * (len(head) - words))
+def table(head: list[str], rows: list[list[str]]) -> str:
+    """Two columns of words, then numbers, which are aligned to the right."""
+    lines = [f"| {' | '.join(row)} |" for row in (head, *rows)]
+    lines.insert(1, "|---|---|" + "---:|" * (len(head) - 2))
     return "\n".join(lines)
 
 
 class Results:
     def __init__(self, device: str = "cpu"):
         self.device = device
+        self.name = "peers" if device == "cpu" else "gpu"  # the stem of both files
         self.target = ""
         self.rows: list[dict] = []  # one a cell and peer, as in peers.jsonl
         self.versions: dict[str, str] = {}
@@ -65,13 +66,12 @@ class Results:
 
     def write(self, folder: Path, command: str) -> None:
         folder.mkdir(parents=True, exist_ok=True)
-        name = "peers" if self.device == "cpu" else "gpu"
         rows = [row | {"target": self.target} for row in self.rows]
-        (folder / f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+        (folder / f"{self.name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
         page = self.page(command)
-        (folder / f"{name}.md").write_text(page)
+        (folder / f"{self.name}.md").write_text(page)
         print(page)
-        print(f"written: {folder}/{name}.md, {name}.jsonl", file=sys.stderr)
+        print(f"written: {folder}/{self.name}.md, {self.name}.jsonl", file=sys.stderr)
 
     def page(self, command: str) -> str:
         where = f"{processor()}; rotary's target: {self.target}" if self.device == "cpu" else self.target
@@ -80,7 +80,7 @@ class Results:
                  "[README.md](README.md) says what each is given.")  # fmt: skip
         parts = [f"# rotary beside its peers{'' if self.device == 'cpu' else ' on a GPU'}", fill(words, 97)]
         if self.rows:
-            parts += ["## In short", self.summary(), "## Every cell", self.whole_table()]
+            parts.append(self.summary())
         parts += ["## Left out", self.remarks()]
         return "\n\n".join(parts) + "\n"
 
@@ -98,32 +98,8 @@ class Results:
                 line.append(f"{times(median(ratios))} ({times(min(ratios))})" if ratios else "—")
             lines.append(line)
         head = ["peer", "version", *(f"{count} token{'s' * (count > 1)}" for count in counts)]
-        return table(head, 2, lines) + "\n\nMedian over the cells (the closest cell)."
-
-    def whole_table(self) -> str:
-        names, cells = self.peers(), {}
-        for row in self.rows:
-            cell = row["dtype"], row["pairing"], row["tokens"], row["in_place"]
-            cells.setdefault(cell, {})[row["peer"]] = row
-        cuda = self.device == "cuda"
-        lines = []
-        for (dtype, pairing, tokens, in_place), found in cells.items():
-            line = [dtype, pairing, "in place" if in_place else "out of place", str(tokens)]
-            if cuda:
-                rotary, copy = (median(row[f"{name}_microseconds"] for row in found.values())
-                                for name in ("rotary", "copy"))
-                line += [f"{rotary:.2f}", f"{100 * copy / rotary:.0f} %"]
-            else:
-                line.append(f"{median(row['rotary_ns_per_element'] for row in found.values()):.4f}")
-            for name in names:
-                row = found.get(name)
-                line.append(times(row["ratio"]) + "†" * row["anew"] if row else "—")
-            lines.append(line)
-        own = ["rotary, us", "of copy"] if cuda else ["rotary, ns per element"]
-        notes = "† writes its result anew: it has no such operation in place."
-        if cuda:
-            notes += " of copy: the time of a device-to-device copy of the same bytes over rotary's."
-        return table(["dtype", "pairing", "", "tokens", *own, *names], 3, lines) + "\n\n" + fill(notes, 97)
+        rows = f"[{self.name}.jsonl]({self.name}.jsonl)"
+        return table(head, lines) + f"\n\nMedian over the cells (the closest cell); {rows} has each."
 
     def remarks(self) -> str:
         lines = [f"* {peer} is not here: {reason}" for peer, reason in self.absent.items()]

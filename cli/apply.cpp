@@ -29,7 +29,9 @@ namespace rotary::cli {
 namespace {
 
 struct ApplyOptions {
-  TableRequest tables;
+  Source source;
+  TableSettings settings;
+  std::filesystem::path cos, sin;
   bool backward = false;
   bool each_step = false;
   bool as_hf = false;
@@ -47,7 +49,7 @@ void check_formats(const ApplyOptions& options, files::Format input) {
 }
 
 void check_usage(const ApplyOptions& options) {
-  if (options.tables.source.config == "-" && is_dash(options.input))
+  if (options.source.config == "-" && is_dash(options.input))
     throw UsageError("standard input holds one file: only one of CONFIG and --input can be -");
 }
 
@@ -74,14 +76,14 @@ std::vector<Tensor> choose_tensors(InputTensors& input, const ApplyOptions& opti
 // Computes as transformers does: angles and rows in f32; the rows and each step rounded to the tensors' type.
 void compute_as_hf(ApplyOptions& options, const std::vector<Tensor*>& tensors) {
   options.each_step = true;
-  options.tables.settings.angles = Angles::float32;
+  options.settings.angles = Angles::float32;
   for (const Tensor* tensor : tensors) {
     if (tensor->type != tensors[0]->type)
       fail(Code::DTYPE, "apply", "--as hf must have tensors of one type, whose rounding cos and sin take, but got ",
            name(tensors[0]->type), " and ", name(tensor->type));
   }
   if (const std::optional<DType> dtype = dtype_of(tensors[0]->type))
-    options.tables.settings.rounding = parse_rounding(name(*dtype));
+    options.settings.rounding = parse_rounding(name(*dtype));
 }
 
 // The tensors of one subject, their rotation and their layouts.
@@ -94,17 +96,17 @@ struct Applied {
 };
 
 // A model with one rope, which --cos and --sin describe.
-Model model_of_rows(const TableRequest& request, const Tensor& cos, const Tensor& sin, int head_dim) {
+Model model_of_rows(const ApplyOptions& options, const Tensor& cos, const Tensor& sin, int head_dim) {
   Model model;
   ModelRope& used = model.ropes.emplace_back();
-  used.first = request.source.first.value_or(0);
+  used.first = options.source.first.value_or(0);
   used.rope.head_dim = head_dim;
-  used.rope.pairing = *request.source.pairing;
-  used.rope.rotary_dim = tools::check_rows(cos, sin, used, request.source.rotary_dim);
+  used.rope.pairing = *options.source.pairing;
+  used.rope.rotary_dim = tools::check_rows(cos, sin, used, options.source.rotary_dim);
   return model;
 }
 
-void describe_rows(Applied& applied, const TableRequest& request) {
+void describe_rows(Applied& applied, const ApplyOptions& options) {
   const tools::Rotation& how = applied.rotation;
   const ModelRope& used = *how.subject.used;
   const bool empty = how.cos->elements() == 0;  // refused where a position selects a row
@@ -114,8 +116,8 @@ void describe_rows(Applied& applied, const TableRequest& request) {
   applied.notes.push_back("cos and sin " + shape_text(how.cos->shape) + ": " + detail::familiar(used.rope.pairing) +
                           ", " + elements_text(used));
   applied.facts = {{"made_by", std::string("rotary ") + ROTARY_VERSION},
-                   {"cos", files::path_text(request.cos)},
-                   {"sin", files::path_text(request.sin)},
+                   {"cos", files::path_text(options.cos)},
+                   {"sin", files::path_text(options.sin)},
                    {"pairing", pairing},
                    {"rotary_dim", rotary_dim},
                    {"first", first},
@@ -124,7 +126,7 @@ void describe_rows(Applied& applied, const TableRequest& request) {
 
 // Sets the positions of the subject, its frequencies, and the notes and facts about them.
 void prepare(Applied& applied, const ApplyOptions& options, const Model& model) {
-  const Source& source = options.tables.source;
+  const Source& source = options.source;
   tools::Rotation& how = applied.rotation;
   const ModelRope& used = *how.subject.used;
   const std::vector<const Tensor*> seen(applied.tensors.begin(), applied.tensors.end());
@@ -134,9 +136,9 @@ void prepare(Applied& applied, const ApplyOptions& options, const Model& model) 
   for (const tools::Reading& reading : applied.readings.tensors) tokens = std::max(tokens, reading.layout.tokens);
   const PositionSet& positions = how.subject.positions.emplace(positions_of("apply", source, model, used));
   if (how.cos) {
-    describe_rows(applied, options.tables);
+    describe_rows(applied, options);
   } else {
-    RopeInUse use = use_rope(source, options.tables.settings, model, how.subject, tokens);
+    RopeInUse use = use_rope(source, options.settings, model, how.subject, tokens);
     how.frequencies = std::move(use.frequencies);
     applied.notes = std::move(use.notes);
     applied.facts = std::move(use.facts);
@@ -149,20 +151,19 @@ void prepare(Applied& applied, const ApplyOptions& options, const Model& model) 
 
 // The tensors by their subjects. Tensors of layers without a rope are left out, but for queries that are multiplied.
 std::vector<Applied> parts_of(const ApplyOptions& options, const std::vector<Tensor*>& tensors, Model& model) {
-  const TableRequest& request = options.tables;
   int head_dim = 0;  // a rope's without CONFIG
   for (const Tensor* tensor : tensors) head_dim = std::max(head_dim, tools::last_dimension(*tensor));
   tools::Rotation how;
-  if (!request.cos.empty()) {
-    how.cos = load_rows("apply", request.cos, "cos");
-    how.sin = load_rows("apply", request.sin, "sin");
-    model = model_of_rows(request, *how.cos, *how.sin, head_dim);
+  if (!options.cos.empty()) {
+    how.cos = load_rows("apply", options.cos, "cos");
+    how.sin = load_rows("apply", options.sin, "sin");
+    model = model_of_rows(options, *how.cos, *how.sin, head_dim);
   } else {
-    model = read_model(request.source, head_dim);
+    model = read_model(options.source, head_dim);
   }
   tools::check_types(tensors);
   std::vector<Applied> parts;
-  for (tools::Subject& subject : tools::subjects_of(model, request.source, tensors)) {
+  for (tools::Subject& subject : tools::subjects_of(model, options.source, tensors)) {
     Applied& part = parts.emplace_back();
     part.rotation = how;
     for (const std::size_t i : subject.tensors) part.tensors.push_back(tensors[i]);
@@ -193,25 +194,12 @@ Stamp stamp_of(const ApplyOptions& options, const Applied& applied) {
   return stamp;
 }
 
-// The metadata with a stamp for each rope. undone: set if every rotation removes a stamp. Warnings go to the parts.
-Metadata with_stamps(const Metadata& metadata, const ApplyOptions& options, std::vector<Applied>& parts, bool& undone) {
-  std::vector<Stamp> stamps = stamps_of(metadata);
-  undone = !parts.empty();
-  for (Applied& part : parts) {
-    Stamped now = add_stamp(std::move(stamps), stamp_of(options, part));
-    stamps = std::move(now.stamps);
-    undone = undone && now.undone;
-    if (!now.warning.empty()) part.readings.warnings.push_back(now.warning);
-  }
-  return stamped(metadata, stamps);
-}
-
 // The line that reports a tensor: "rotated  q  F32 [1, 16, 8, 64]: batch 1, tokens 16, heads 8".
 std::string line_of(const ApplyOptions& options, const TensorInfo& tensor, const std::vector<const Tensor*>& chosen,
                     const std::vector<Applied>& parts) {
   std::string how = "copied   ", what, ropes;
   if (std::ranges::find(chosen, tensor.name, &Tensor::name) != chosen.end())  // where no part turns it
-    what = ": layer " + std::to_string(options.tables.source.layer.value_or(tools::layer_of(tensor.name).value_or(0))) +
+    what = ": layer " + std::to_string(options.source.layer.value_or(tools::layer_of(tensor.name).value_or(0))) +
            " rotates nothing (NoPE)";
   for (const Applied& part : parts) {
     const auto found =
@@ -265,14 +253,17 @@ void run(ApplyOptions options) {
   const ThreadPool pool(options.machine.threads);
   for (Applied& part : parts) {
     prepare(part, options, model);
-    part.rotation.options = table_options(options.tables.settings, pool);
+    part.rotation.options = table_options(options.settings, pool);
     part.rotation.direction = options.backward ? Direction::backward : Direction::forward;
     part.rotation.each_step = options.each_step;
     rotate_all(part);
   }
-  bool undone = false;
   Metadata metadata = input.metadata();
-  if (input.format() == files::Format::safetensors) metadata = with_stamps(metadata, options, parts, undone);
+  bool undone = !parts.empty() && input.format() == files::Format::safetensors;  // every rotation removes a stamp
+  for (Applied& part : parts) {
+    if (input.format() == files::Format::safetensors)
+      undone = add_stamp(metadata, stamp_of(options, part), part.readings.warnings) && undone;
+  }
   const std::vector<const Tensor*> changed(pointers.begin(), pointers.end());
   input.save_changed(options.output, changed, metadata);
   report(options, input, changed, parts, undone);
@@ -282,17 +273,17 @@ void run(ApplyOptions options) {
 
 void add_apply(Command& command) {
   auto options = std::make_shared<ApplyOptions>();
-  add_source_options(command, options->tables.source);
-  add_positions_options(command, options->tables.source);
-  command.option("--cos", options->tables.cos);
-  command.option("--sin", options->tables.sin);
-  add_table_options(command, options->tables.settings);
+  add_source_options(command, options->source);
+  add_positions_options(command, options->source);
+  command.option("--cos", options->cos);
+  command.option("--sin", options->sin);
+  add_table_options(command, options->settings);
   command.option("--input", options->input);
   command.option("--output", options->output);
   command.option("--tensor", options->tensors);
-  command.option("--layout", options->tables.source.layout);
+  command.option("--layout", options->source.layout);
   command.option("--backward", options->backward);
-  command.option("--query-scale", options->tables.source.query_scale);
+  command.option("--query-scale", options->source.query_scale);
   command.option("--each-step", options->each_step);
   command.option("--as", options->as_hf, [](const std::string& word) { return word == "hf"; });
   add_machine_options(command, options->machine);

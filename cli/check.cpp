@@ -118,11 +118,6 @@ void print(const diagnose::CheckResult& result) {
 
 // ---- details -------------------------------------------------------------------------------------
 
-std::string short_text(const std::string& text) {
-  constexpr std::size_t most = 60;
-  return text.size() <= most ? text : text.substr(0, most) + " ...";
-}
-
 std::string block_text(const diagnose::Facts& facts) {
   if (!facts.first) return "";
   if (!facts.rotary_dim) return "from element " + std::to_string(*facts.first);
@@ -132,7 +127,7 @@ std::string block_text(const diagnose::Facts& facts) {
 // "begin at 3, step 1"; the list of positions if they do not rise evenly.
 std::string positions_text(const nlohmann::ordered_json& positions) {
   if (positions.is_null()) return "";
-  if (!positions.is_object()) return short_text(positions.dump());
+  if (!positions.is_object()) return files::cut(positions.dump(), 60);
   return "begin at " + positions.at("offset").dump() + ", step " + positions.at("step").dump();
 }
 

@@ -1,9 +1,7 @@
 // rotary demo: the chain step by step on bundled data, each step checked by an independent computation.
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <cstdlib>
-#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <functional>
@@ -11,12 +9,10 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <numeric>
-#include <optional>
 #include <set>
 #include <string>
 #include <vector>
 
-#include "bench/cell.h"
 #include "commands.h"
 #include "rotary/config.h"
 #include "rotary/reference.h"
@@ -169,29 +165,6 @@ Step show_law(const DemoData& data, const Frequencies& turns) {
   return step;
 }
 
-Step show_time(const DemoData& data, const Frequencies& turns) {
-  Step step{"Time, one thread, target " + std::string(chosen_target()) + ": medians on this machine as it is now", {}};
-  for (const std::int64_t tokens : {std::int64_t{64}, std::int64_t{4096}}) {
-    const Layout layout = bthd(1, tokens, 32, 128);
-    std::vector<std::byte> in, out(static_cast<std::size_t>(tokens) * 32 * 128 * 2);
-    while (in.size() < out.size()) in.insert(in.end(), data.q.data.begin(), data.q.data.end());
-    std::optional<Table> table;
-    void* (*volatile copy)(void*, const void*, std::size_t) = std::memcpy;  // a call that the compiler cannot leave out
-    const std::array<std::function<void()>, 3> works = {
-        [&] { table.emplace(turns, positions(0, tokens)); },
-        [&] {
-          rotate(ConstHeads(in.data(), DType::bf16, layout), {out.data(), DType::bf16, layout}, *table);
-        },
-        [&] { copy(out.data(), in.data(), out.size()); }};
-    for (const auto& work : works) work();
-    const std::array<double, 3> seconds = bench::medians_in_turn(works, 0.1).seconds;
-    const auto micros = [&](std::size_t i) { return significant(1e6 * seconds[i], 4) + " us"; };
-    step.lines.push_back(lead(std::to_string(tokens), 4) + " tokens x 32 heads x 128, bf16:  rotate " + micros(1) +
-                         ", memcpy of the same bytes " + micros(2) + ", table (once for all layers) " + micros(0));
-  }
-  return step;
-}
-
 void run(const std::filesystem::path& folder) {
   const DemoData data = load_demo_data(folder);
   const Model model = read_config(folder / "config.json");
@@ -211,7 +184,6 @@ void run(const std::filesystem::path& folder) {
   show(show_table(data, turns, table));
   show(show_rotation(data, turns, table));
   show(show_law(data, turns));
-  show(show_time(data, turns));
   if (asks_json()) return print_json(json_text({{"passed", true}, {"steps", std::move(steps)}}));
   std::cout << "\nAll checks passed. The same on your files:\n   rotary inspect config.json\n"
                "   rotary apply config.json --input qk.safetensors --output rotated.safetensors\n";

@@ -4,7 +4,7 @@
 #include <nlohmann/json.hpp>
 #include <string>
 #include <string_view>
-#include <vector>
+#include <utility>
 
 #include "commands.h"
 #include "explain_files.h"  // made by CMake: explain_files, the name and text of each page of docs/explain
@@ -15,27 +15,21 @@ namespace rotary::cli {
 
 namespace {
 
-// A page NN-NAME.md; the list of chapters is README.md.
-struct Page {
-  std::string number, name, file;  // "2", "distance", "02-distance"
-  std::string_view text;
-};
+using Page = std::pair<std::string_view, std::string_view>;  // "02-distance" and its text; "README" lists the chapters
 
-std::vector<Page> read_chapters() {
-  std::vector<Page> chapters;
-  for (const auto& [file, text] : explain_files) {
-    if (!file.starts_with("README"))
-      chapters.push_back({std::to_string(chapters.size() + 1), std::string(file.substr(3)), std::string(file), text});
-  }
-  return chapters;
-}
+bool is_chapter(const Page& page) { return page.first != "README"; }
+int number_of(const Page& page) { return std::stoi(std::string(page.first)); }
+std::string name_of(const Page& page) { return std::string(page.first.substr(3)); }
 
-Page find_chapter(const std::string& word) {
-  const std::vector<Page> chapters = read_chapters();
+// The chapter of that number or name; the list of chapters for an empty word.
+const Page& find_page(const std::string& word) {
   std::string names;
-  for (const Page& chapter : chapters) {
-    if (word == chapter.number || word == chapter.name || word == chapter.file) return chapter;
-    names += (names.empty() ? "" : ", ") + chapter.number + " " + chapter.name;
+  for (const Page& page : explain_files) {
+    if (!is_chapter(page) && word.empty()) return page;
+    if (!is_chapter(page)) continue;
+    const std::string number = std::to_string(number_of(page));
+    if (word == number || word == name_of(page) || word == page.first) return page;
+    names += (names.empty() ? "" : ", ") + number + " " + name_of(page);
   }
   throw UsageError("CHAPTER must be a number or a name of " + names + " but got '" + word + "'");
 }
@@ -43,11 +37,12 @@ Page find_chapter(const std::string& word) {
 // The chapter with its Markdown, or the list of all of them.
 std::string as_json(const std::string& word) {
   nlohmann::ordered_json chapters = nlohmann::ordered_json::array();
-  for (const Page& page : word.empty() ? read_chapters() : std::vector{find_chapter(word)}) {
-    const std::string_view title = page.text.substr(0, page.text.find('\n'));  // "# 2. Distance"
+  for (const Page& page : explain_files) {
+    if (!is_chapter(page) || (!word.empty() && &page != &find_page(word))) continue;
+    const std::string_view title = page.second.substr(0, page.second.find('\n'));  // "# 2. Distance"
     chapters.push_back(
-        {{"number", std::stoi(page.number)}, {"id", page.name}, {"title", title.substr(title.find(". ") + 2)}});
-    if (!word.empty()) chapters.back()["markdown"] = page.text;
+        {{"number", number_of(page)}, {"id", name_of(page)}, {"title", title.substr(title.find(". ") + 2)}});
+    if (!word.empty()) chapters.back()["markdown"] = page.second;
   }
   return json_text({{"chapters", chapters}});
 }
@@ -59,9 +54,7 @@ void add_explain(Command& command) {
   command.option("CHAPTER", *chapter);
   command.runs([chapter] {
     if (asks_json()) return print_json(as_json(*chapter));
-    if (!chapter->empty()) std::cout << find_chapter(*chapter).text;
-    for (const auto& [file, text] : explain_files)
-      if (chapter->empty() && file == "README") std::cout << text;
+    std::cout << find_page(*chapter).second;
   });
 }
 

@@ -46,7 +46,7 @@ void add_views(Inspected& inspected, const Source& source) {
     const auto index = static_cast<std::size_t>(&used - inspected.model.ropes.data());
     const bool shown = !source.names_rope() || &used == &chosen_rope(inspected.model, source);
     if (shown) frequencies_of(source, used.rope, source.length.value_or(0));  // an error names the file
-    if (shown) inspected.views.emplace_back(index, view_rope(inspected.model, used, source.length));
+    if (shown) inspected.views.emplace(index, view_rope(inspected.model, used, source.length));
   }
 }
 
@@ -99,13 +99,13 @@ void print_model(const Inspected& inspected, bool pairs) {
   std::erase_if(notes, [](const Note& note) {  // the column of origins has their facts
     return note.kind == NoteKind::model_default || note.kind == NoteKind::derived;
   });
-  const std::pair<std::size_t, RopeView>* before = nullptr;
-  for (const auto& shown : inspected.views) {
-    const bool same_part = before != nullptr && before->second.used->part == shown.second.used->part;
-    print_summary(shown.second, shown.first, same_part ? &before->second : nullptr, same_part ? before->first : 0);
+  const NumberedView* before = nullptr;  // the first rope of the same part
+  for (const NumberedView& shown : inspected.views) {
+    if (before != nullptr && before->second.used->part != shown.second.used->part) before = nullptr;
+    print_summary(shown, before);
     if (pairs) print_pairs(shown.second);
     print_sentences("", take_notes(notes, shown.second));
-    if (!same_part) before = &shown;
+    if (before == nullptr) before = &shown;
   }
   std::vector<std::string> scales;
   for (const ModelQueryScale& known : model.query_scales) {
@@ -166,19 +166,11 @@ void inspect_models(const InspectOptions& options) {
 
 // ---- the tensors of a file ----
 
-// A long list of numbers or a whole config would fill the screen; --json prints all of it.
-std::string shortened(std::string text) {
-  constexpr std::size_t longest = 72;
-  if (text.size() <= longest) return text;
-  std::size_t end = longest - 3;
-  while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xC0U) == 0x80U) --end;  // within a UTF-8 character
-  return text.substr(0, end) + "...";
-}
-
+// A long list of numbers or a whole config would fill the screen: it is cut, and --json prints all of it.
 void print_metadata(const std::map<std::string, std::string>& metadata) {
   std::vector<Cells> rows;
   for (const auto& [key, value] : metadata) {
-    if (!value.empty()) rows.push_back({printable(key), shortened(printable(value))});
+    if (!value.empty()) rows.push_back({printable(key), files::cut(printable(value), 69)});
   }
   if (rows.empty()) return;
   std::cout << "\nmetadata\n" << Columns({{}, {}}, 2, "  ").fit(rows).text(rows);
@@ -200,8 +192,8 @@ void print_tensors(const std::vector<TensorInfo>& tensors, const std::map<std::s
 }
 
 // Reads only the header of a file. stream: the bytes of a pipe, in place of the file.
-void inspect_tensors(const InspectOptions& options, std::vector<std::byte> stream) {
-  if (has_rope_options(options.source) || options.pairs || options.engines)
+void inspect_tensors(const Command& command, const InspectOptions& options, std::vector<std::byte> stream) {
+  if (command.has_beside({"CONFIG,--config", "--json", "-q,--quiet", "--models"}))
     throw UsageError("a file of tensors has no rope: only --json can be given with it");
   const std::filesystem::path path = files::path_of(options.source.config);
   if (stream.empty()) return print_tensors(tensor_infos(path), tensor_metadata(path));
@@ -209,7 +201,7 @@ void inspect_tensors(const InspectOptions& options, std::vector<std::byte> strea
   print_tensors(input.infos(), input.metadata());
 }
 
-void run(InspectOptions options) {
+void run(const Command& command, InspectOptions options) {
   if (options.configs.size() > 1) return inspect_models(options);
   if (!options.configs.empty()) options.source.config = options.configs.front();
   const std::string& config = options.source.config;
@@ -217,7 +209,7 @@ void run(InspectOptions options) {
   if (is_pipe(files::path_of(config)) && files::format_of(tools::bytes_of_stream(config)))
     stream = tools::bytes_of_stream(config);
   if (stream.empty() && !files::names_tensors(files::path_of(config))) return inspect_model(options);
-  inspect_tensors(options, std::move(stream));
+  inspect_tensors(command, options, std::move(stream));
 }
 
 }  // namespace
@@ -229,7 +221,7 @@ void add_inspect(Command& command) {
   command.option("--head-dim", options->source.head_dim);
   command.option("--pairs", options->pairs);
   command.option("--engines", options->engines);
-  command.runs([options] { run(*options); });
+  command.runs([options, &command] { run(command, *options); });
 }
 
 }  // namespace rotary::cli

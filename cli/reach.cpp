@@ -85,6 +85,4 @@ std::string which_lengths(const Lengths& lengths) {
          (lengths.most > 0 ? "to " + std::to_string(lengths.most) : "above " + std::to_string(lengths.least - 1));
 }
 
-std::string which_lengths(const Rope& rope, const Frequencies& used) { return which_lengths(lengths_of(rope, used)); }
-
 }  // namespace rotary::cli

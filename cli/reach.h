@@ -30,6 +30,5 @@ struct Lengths {
 Lengths lengths_of(const Rope&, const Frequencies&);
 // "short list, lengths to 4096"; "" if they hold for every length.
 std::string which_lengths(const Lengths&);
-std::string which_lengths(const Rope&, const Frequencies&);
 
 }  // namespace rotary::cli

@@ -118,13 +118,6 @@ void add_machine_options(Command& command, Machine& machine) {
   command.option("--threads", machine.threads);
 }
 
-bool has_rope_options(const Source& source) {
-  const bool files = !source.inv_freq.empty() || !source.weights.empty();
-  return files || source.pairing || !source.model_type.empty() || source.scaling || source.base || source.head_dim ||
-         source.rotary_dim || source.first || source.names_rope() || source.length || source.factor ||
-         source.trained_length || source.attention_factor;
-}
-
 // ---- their meaning -------------------------------------------------------------------------------
 
 Model read_model(const Source& source, int head_dim) {
@@ -190,7 +183,8 @@ std::string describe(const Model& model, const ModelRope& used, const Frequencie
   if (used.rope.clockwise) text += ", clockwise";
   text += used.rope.inv_freq.empty() ? ", base " + significant(used.rope.base, 10) : ", inv_freq given";
   text += ", scaling " + scaling_text(used.rope.scaling);
-  if (const std::string which = which_lengths(used.rope, frequencies); !which.empty()) text += " (" + which + ")";
+  if (const std::string which = which_lengths(lengths_of(used.rope, frequencies)); !which.empty())
+    text += " (" + which + ")";
   if (frequencies.attention_factor != 1) text += ", attention factor " + significant(frequencies.attention_factor, 10);
   for (const auto& [word, value] : equation_facts(used.rope)) text += ", " + word + " " + value;
   return text;

@@ -43,11 +43,6 @@ struct RopeFileOptions {
   Source source;
   std::filesystem::path output;
 };
-struct TableRequest {
-  Source source;
-  std::filesystem::path cos, sin;
-  TableSettings settings;
-};
 struct Machine {
   std::string target;
   unsigned threads = 1;  // 0: all cores
@@ -61,8 +56,6 @@ void add_positions_options(Command& command, Choice& choice);  // --positions, -
 void add_rope_file_options(Command& command, RopeFileOptions& options);  // all above, --head-dim, --output
 void add_table_options(Command& command, TableSettings& settings);       // --angles, --rounding
 void add_machine_options(Command& command, Machine& machine);       // --target, --threads
-
-bool has_rope_options(const Source&);  // whether any is given beside CONFIG
 
 // ---- their meaning -------------------------------------------------------------------------------
 

@@ -42,6 +42,24 @@ std::vector<std::string> names_in(const std::string& list) {
   return names;
 }
 
+// Takes the stamps out of the metadata, in their order.
+std::vector<Stamp> take_stamps(Metadata& metadata) {
+  std::map<std::size_t, Stamp> found;
+  std::erase_if(metadata, [&](const auto& entry) {
+    const auto [number, name] = number_and_key(entry.first);
+    if (number == 0) return false;
+    if (name == "tensors") {
+      found[number].tensors = names_in(entry.second);
+    } else {
+      found[number].facts[name] = entry.second;
+    }
+    return true;
+  });
+  std::vector<Stamp> stamps;
+  for (auto& [number, stamp] : found) stamps.push_back(std::move(stamp));
+  return stamps;
+}
+
 std::string fact(const Stamp& stamp, const std::string& key) {
   const auto found = stamp.facts.find(key);
   return found == stamp.facts.end() ? "" : found->second;
@@ -63,7 +81,7 @@ bool share_elements(const Stamp& a, const Stamp& b) {
 // Whether both are the same but for the direction. made_by does not count: it names the program.
 bool are_opposite(const Stamp& a, const Stamp& b) {
   const auto without = [](Metadata facts) {
-    for (const char* key : {"direction", "made_by", "tensors"}) facts.erase(key);
+    for (const char* key : {"direction", "made_by"}) facts.erase(key);
     return facts;
   };
   return without(a.facts) == without(b.facts) && fact(a, "direction") != fact(b, "direction") &&
@@ -131,60 +149,34 @@ void report_written(const std::filesystem::path& output, const nlohmann::ordered
   out << "wrote " << (is_dash(output) ? "standard output" : printable(files::path_text(output))) << more << '\n';
 }
 
-std::vector<Stamp> stamps_of(const Metadata& metadata) {
-  std::map<std::size_t, Stamp> found;
-  for (const auto& [key, value] : metadata) {
-    const auto [number, name] = number_and_key(key);
-    if (number == 0) continue;
-    Stamp& stamp = found[number];
-    stamp.facts[name] = value;
-    if (name == "tensors") stamp.tensors = names_in(value);
-  }
-  std::vector<Stamp> stamps;
-  for (auto& [number, stamp] : found) stamps.push_back(std::move(stamp));
-  return stamps;
-}
-
-Metadata stamped(const Metadata& metadata, const std::vector<Stamp>& stamps) {
-  Metadata all;
-  for (const auto& [key, value] : metadata) {
-    if (number_and_key(key).first == 0) all[key] = value;
-  }
-  for (std::size_t i = 0; i < stamps.size(); ++i) {
-    const std::string begin = std::string(prefix) + std::to_string(i + 1) + ".";
-    for (const auto& [key, value] : stamps[i].facts) {
-      if (!value.empty()) all[begin + key] = value;
-    }
-    all[begin + "tensors"] = nlohmann::json(stamps[i].tensors).dump();
-  }
-  return all;
-}
-
-Stamped add_stamp(std::vector<Stamp> before, const Stamp& now) {
-  Stamped result{std::move(before), false, ""};
-  Stamp complete = now;
-  std::erase_if(complete.facts, [](const auto& known) { return known.second.empty(); });
-  if (!result.stamps.empty() && are_opposite(result.stamps.back(), complete) &&
-      fact(complete, "query_scale").empty() &&
-      (fact(complete, "attention_factor").empty() || fact(complete, "attention_factor") == "1")) {
-    result.stamps.pop_back();
-    result.undone = true;
-    return result;
-  }
-  for (const Stamp& old : result.stamps) {
+bool add_stamp(Metadata& metadata, Stamp now, std::vector<std::string>& warnings) {
+  std::vector<Stamp> stamps = take_stamps(metadata);
+  std::erase_if(now.facts, [](const auto& known) { return known.second.empty(); });
+  const bool keeps_lengths = fact(now, "attention_factor").empty() || fact(now, "attention_factor") == "1";
+  const bool undoes =
+      !stamps.empty() && are_opposite(stamps.back(), now) && fact(now, "query_scale").empty() && keeps_lengths;
+  std::string warning;
+  for (const Stamp& old : stamps) {
     std::string names;
-    for (const std::string& name : complete.tensors) {
-      const bool again = std::find(old.tensors.begin(), old.tensors.end(), name) != old.tensors.end();
-      if (again && share_elements(old, complete)) names += (names.empty() ? "" : ", ") + name;
+    for (const std::string& name : now.tensors) {
+      const bool again = std::ranges::find(old.tensors, name) != old.tensors.end();
+      if (again && share_elements(old, now)) names += (names.empty() ? "" : ", ") + name;
     }
     if (names.empty()) continue;
     const std::string config = fact(old, "config");
-    result.warning = "warning: by the input's metadata rotary apply has rotated " + names + " before, " +
-                     fact(old, "direction") + (config.empty() ? "" : " by " + config) + " at positions " +
-                     fact(old, "positions") + "; this rotation comes on top of it";
+    warning = "warning: by the input's metadata rotary apply has rotated " + names + " before, " +
+              fact(old, "direction") + (config.empty() ? "" : " by " + config) + " at positions " +
+              fact(old, "positions") + "; this rotation comes on top of it";
   }
-  result.stamps.push_back(std::move(complete));
-  return result;
+  if (undoes) stamps.pop_back();
+  if (!undoes && !warning.empty()) warnings.push_back(warning);
+  if (!undoes) stamps.push_back(std::move(now));
+  for (std::size_t i = 0; i < stamps.size(); ++i) {
+    const std::string begin = std::string(prefix) + std::to_string(i + 1) + ".";
+    for (const auto& [key, value] : stamps[i].facts) metadata[begin + key] = value;
+    metadata[begin + "tensors"] = nlohmann::json(stamps[i].tensors).dump();
+  }
+  return undoes;
 }
 
 }  // namespace rotary::cli

@@ -41,17 +41,9 @@ struct Stamp {
   std::vector<std::string> tensors;
 };
 
-std::vector<Stamp> stamps_of(const Metadata&);
-// The metadata with these stamps in place of its own.
-Metadata stamped(const Metadata&, const std::vector<Stamp>&);
-
-// Adds a rotation. If it undoes the last one (the same in the other direction, with an attention factor of 1), the last
-// one is removed instead.
-struct Stamped {
-  std::vector<Stamp> stamps;
-  bool undone = false;
-  std::string warning;  // that the tensors had been rotated before; may be empty
-};
-Stamped add_stamp(std::vector<Stamp> before, const Stamp& now);
+// Adds a rotation to the metadata of a file. If it undoes the last one (the same in the other direction, with an
+// attention factor of 1), the last one is removed instead, and the result is true. Adds a warning if the same elements
+// of a tensor had been rotated before.
+bool add_stamp(Metadata&, Stamp now, std::vector<std::string>& warnings);
 
 }  // namespace rotary::cli

@@ -19,6 +19,7 @@
 #include "subject/rotation.h"
 #include "text/io.h"
 #include "text/paths.h"
+#include "values/storage.h"
 
 namespace rotary::cli {
 
@@ -94,24 +95,14 @@ Tensor make_tensor(const FormTensor& form, const Table& table, const std::vector
     const auto cos = table.cos().subspan(at, pairs), sin = table.sin().subspan(at, pairs);
     for (std::size_t i = 0; i < width; ++i) values.push_back(form.element(cos, sin, i));
   }
+  std::vector<std::int64_t> shape = leading;
+  shape.insert(shape.end(), form.row.begin(), form.row.end());
   Tensor tensor;
-  tensor.name = form.name;
-  tensor.type = element_type(dtype);
-  tensor.shape = leading;
-  tensor.shape.insert(tensor.shape.end(), form.row.begin(), form.row.end());
-  tensor.bytes = values.size() * size_of(dtype);
-  tensor.data.resize(tensor.bytes);
-  switch (dtype) {
-    case DType::f32:
-      std::ranges::copy(values, tensor.as<float>().begin());
-      break;
-    case DType::f16:
-      std::ranges::transform(values, tensor.as<f16>().begin(), to_f16);
-      break;
-    case DType::bf16:
-      std::ranges::transform(values, tensor.as<bf16>().begin(), to_bf16);
-      break;
-  }
+  detail::by_type(dtype, [&]<class T>(T) {
+    std::vector<T> stored(values.size());
+    std::ranges::transform(values, stored.begin(), detail::encode<T>);
+    tensor = tensor_of<T>(form.name, shape, stored);
+  });
   return tensor;
 }
 

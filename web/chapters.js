@@ -54,7 +54,7 @@ function blockNodes(block) {
   if (block.startsWith('|')) return markdownTable(lines);
   if (block.startsWith('* '))
     return bullets(block.split(/^\* /m).slice(1).map(item => inline(item.trim().replace(/\n */g, ' '))));
-  if (/^(!\[|Previous: |Next: )/.test(block)) return [];  // the page has a live figure, and buttons
+  if (block.startsWith('![')) return [];  // the page has a live figure
   return element('p', {}, ...inline(lines.join(' ')));
 }
 function markdownTable([head, rule, ...rows]) {

@@ -11,6 +11,7 @@ CASES = json.loads((ROOT / "conformance/cases.json").read_text())
 RESULTS = json.loads((HERE / "results.json").read_text())
 REMARKS = json.loads((HERE / "remarks.json").read_text())
 ENGINES = [(e["name"], e["version"]) for e in RESULTS["engines"]]
+READINGS = {case["id"]: case["reading"] for case in CASES if "reading" in case}
 CELLS = {(c["engine"], c["version"], c["case"]): c for c in RESULTS["cells"]}
 DATE = max(e["date"] for e in RESULTS["engines"])
 
@@ -40,17 +41,29 @@ def matrix():
         passes = (c["result"] in ("equal", "float32") or c.get("cause") == "coarse_table" for c in row if c)
         if any(row) and all(passes):
             right.append(f"{case['id']} ({sum(cell is not None for cell in row)})")
-            continue
-        if any(row):
-            yield f"| {case['id']}{' †' if 'reading' in case else ''} | " + " | ".join(map(word, row)) + " |"
+        elif any(row):
+            yield f"| {marked(case['id'])} | " + " | ".join(map(word, row)) + " |"
+    for at, title in ("at_131071", "error at 131071"), ("at_1000000", "error at 1000000"):
+        yield f"| {title} | " + " | ".join(worst(engine, at) for engine in ENGINES) + " |"
     yield ""
     yield from wrap("Right in every engine that has the model, tables of bf16 apart (how many engines that is): " +
                     ", ".join(right) + ".")
 
 
-def wrap(text, first="", rest=""):
-    return textwrap.wrap(text, 98, initial_indent=first, subsequent_indent=rest, break_long_words=False,
-                         break_on_hyphens=False)
+def marked(case):
+    """The name of a case, with a sign where its file can be read in two ways."""
+    return case + " †" * (case in READINGS)
+
+
+def worst(engine, at):
+    """The largest error of the engine's right cells at a position."""
+    errors = [cell[at] for key, cell in CELLS.items()
+              if key[:2] == engine and cell["result"] in ("equal", "float32") and at in cell]
+    return f"{max(errors):.2g}" if errors else ""
+
+
+def wrap(text):
+    return textwrap.wrap(text, 98, break_long_words=False, break_on_hyphens=False)
 
 
 def versions(found):
@@ -65,7 +78,7 @@ def versions(found):
 
 
 def differences():
-    """A sentence for each engine and finding, with the cases that show it."""
+    """A table for each engine: a row for each finding, with the cases that show it."""
     by_case, found = collections.defaultdict(list), collections.defaultdict(list)
     for engine in ENGINES:
         for case in CASES:
@@ -75,25 +88,15 @@ def differences():
                 sentence = cell["sentence"].split(" (fits to")[0]  # without how well it fits
                 by_case[engine[0], case["id"], kind, sentence].append(engine)
     for (name, case, kind, sentence), engines in by_case.items():
-        reads = next((c["reading"] for c in CASES if c["id"] == case and "reading" in c), "")
-        more = [f"A matter of reading: {reads}."] if reads else []
-        more += [r["text"] for r in REMARKS if r["engine"] == name and case in r["cases"]
-                 and any(version in r["versions"] for _, version in engines)]
-        found[name, versions(engines), f"{kind}. {sentence}. {' '.join(more)}".strip(), engines[-1][1]].append(case)
+        upstream = [r["text"] for r in REMARKS if r["engine"] == name and case in r["cases"]
+                    and any(version in r["versions"] for _, version in engines)]
+        found[name, versions(engines), " ".join([f"{kind}. {sentence}.", *upstream])].append(marked(case))
     last = None
-    for (name, which, sentence, version), cases in found.items():
+    for (name, which, sentence), cases in found.items():
         if name != last:
-            yield f"\n### {name}\n"
+            yield f"\n### {name}\n\n| cases | versions | found |\n|---|---|---|"
             last = name
-        yield from wrap(f"**{', '.join(cases)}**, {which}: {sentence} `--case {cases[0]} {name}-{version}`", "- ", "  ")
-
-
-def accuracy():
-    yield "| engine | at 131071 | at 1000000 |\n|---|--:|--:|"
-    for engine in ENGINES:
-        cells = [CELLS[key] for key in CELLS if key[:2] == engine and CELLS[key]["result"] in ("equal", "float32")]
-        worst = [max((c[at] for c in cells if at in c), default=None) for at in ("at_131071", "at_1000000")]
-        yield f"| {' '.join(engine)} | " + " | ".join("" if w is None else f"{w:.2g}" for w in worst) + " |"
+        yield f"| {', '.join(cases)} | {which} | {sentence} |"
 
 
 def keys_of(config):
@@ -130,8 +133,9 @@ def facts():
 def main():
     template = (HERE / "engines.md.in").read_text()
     counts = collections.Counter(cell["result"] for cell in CELLS.values())
+    readings = wrap(" ".join(["† A matter of reading.", *(f"{case}: {text}." for case, text in READINGS.items())]))
     filled = {"date": DATE, "matrix": "\n".join(matrix()), "differences": "\n".join(differences()),
-              "accuracy": "\n".join(accuracy()), "cells": str(len(CELLS)), "cases": str(len(CASES)),
+              "readings": "\n".join(readings), "cells": str(len(CELLS)), "cases": str(len(CASES)),
               "wrong": str(counts["differs"]), "refused": str(counts["refused"]), "crashed": str(counts["crashed"])}
     for name, text in filled.items():
         template = template.replace(f"@{name}@", text)

@@ -154,39 +154,33 @@ std::int64_t ReadyCell::verify(const char* name, const std::function<void()>& wo
 
 // ---- measuring -------------------------------------------------------------------------------------
 
-Medians medians_in_turn(const std::array<std::function<void()>, 3>& works, double seconds,
-                        const std::function<void()>& before) {
+Result measure(const ReadyCell& cell, double seconds) {
   constexpr double sample = 200e-6;  // seconds at least
   constexpr int least = 3, most = 1001;
+  const std::array<std::function<void()>, 3> works = {[&] { cell.rotate(); }, [&] { cell.rotate_by_loop(); },
+                                                      [&] { cell.copy(); }};
+  cell.verify("the plain loop", works[1]);
+  const std::int64_t verified = cell.verify("rotate_qk", works[0]);
   std::array<int, 3> runs = {1, 1, 1};
   for (std::size_t i = 0; i < works.size(); ++i) {
     while (seconds_of(works[i], runs[i]) < sample && runs[i] < 1 << 20) runs[i] *= 2;
   }
-  Medians found;
   std::array<std::vector<double>, 3> samples;
+  int count = 0;
   const auto end = Clock::now() + std::chrono::duration<double>(seconds);
-  for (; found.samples < least || (found.samples < most && Clock::now() < end); ++found.samples) {
+  for (; count < least || (count < most && Clock::now() < end); ++count) {
     for (std::size_t turn = 0; turn < works.size(); ++turn) {
-      const std::size_t i = found.samples % 2 == 0 ? turn : works.size() - 1 - turn;  // out of step with the scheduler
-      if (before) before();
+      const std::size_t i = count % 2 == 0 ? turn : works.size() - 1 - turn;  // out of step with the scheduler
+      if (cell.after_write()) cell.write_inputs();
       if (runs[i] > 1) works[i]();  // the caches are as this work leaves them
       samples[i].push_back(seconds_of(works[i], runs[i]) / runs[i]);
     }
   }
-  for (std::size_t i = 0; i < works.size(); ++i) {
-    std::sort(samples[i].begin(), samples[i].end());
-    found.seconds[i] = samples[i][samples[i].size() / 2];
-  }
-  return found;
-}
-
-Result measure(const ReadyCell& cell, double seconds) {
-  cell.verify("the plain loop", [&] { cell.rotate_by_loop(); });
-  const std::int64_t verified = cell.verify("rotate_qk", [&] { cell.rotate(); });
-  const Medians found =
-      medians_in_turn({[&] { cell.rotate(); }, [&] { cell.rotate_by_loop(); }, [&] { cell.copy(); }}, seconds,
-                      cell.after_write() ? [&] { cell.write_inputs(); } : std::function<void()>());
-  return {found.seconds[0], found.seconds[1], found.seconds[2], found.samples, verified};
+  const auto median = [&](std::size_t i) {
+    std::ranges::sort(samples[i]);
+    return samples[i][samples[i].size() / 2];
+  };
+  return {median(0), median(1), median(2), count, verified};
 }
 
 }  // namespace rotary::cli::bench

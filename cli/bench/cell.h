@@ -2,7 +2,6 @@
 // a copy of the same bytes.
 #pragma once
 
-#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -73,16 +72,8 @@ class ReadyCell {
   std::byte* other_ = nullptr;  // written by the copy, and by a rotation out of place
 };
 
-struct Medians {
-  std::array<double, 3> seconds = {};  // one run of each work takes them
-  int samples = 0;                     // the number for each work
-};
-// Times the works in turn, so that a slow moment of the machine hits all of them, for about `seconds` together; three
-// samples of each at least. `before`, if any, runs before each sample and is not timed.
-Medians medians_in_turn(const std::array<std::function<void()>, 3>& works, double seconds,
-                        const std::function<void()>& before = {});
-
-// Verifies rotary and the plain loop, then times them and the copy in turn. Throws CHECK.
+// Verifies rotary and the plain loop, then times them and the copy in turn, so that a slow moment of the machine hits
+// all of them, for about `seconds` together; three samples of each at least. Throws CHECK.
 Result measure(const ReadyCell&, double seconds);
 
 }  // namespace rotary::cli::bench

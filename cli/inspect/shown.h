@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
@@ -59,9 +60,10 @@ std::vector<SummaryRow> summary_of(const RopeView&);
 // The sentence that says how the rope rotates: "sliding_attention layers: element i of each head turns with ...".
 std::string sentence_of(const RopeView&);
 
+using NumberedView = std::pair<const std::size_t, RopeView>;  // by the number of the rope in the model
 // "rope 0 of text_config, sliding_attention layers", then a line for each row. before: a rope of the same part that was
-// printed above, with its number; of the rows that are equal only the keys are printed.
-void print_summary(const RopeView&, std::size_t index, const RopeView* before = nullptr, std::size_t before_index = 0);
+// printed above, or null; of the rows that are equal only the keys are printed.
+void print_summary(const NumberedView&, const NumberedView* before);
 
 // A line for each pair: inv_freq with 6 digits, wavelength, turns, effect of the scaling.
 void print_pairs(const RopeView&);
@@ -75,7 +77,7 @@ void print_sentences(std::string_view title, const std::vector<std::string>& sen
 struct Inspected {
   std::string config;  // as given on the command line
   Model model;
-  std::vector<std::pair<std::size_t, RopeView>> views;  // the ropes that are shown, by their number in the model
+  std::map<std::size_t, RopeView> views;  // the ropes that are shown
 };
 
 void print_side_by_side(const std::vector<Inspected>&);

@@ -23,13 +23,6 @@ struct Row {
   }
 };
 
-const RopeView* view_of(const Inspected& inspected, std::size_t index) {
-  for (const auto& [number, view] : inspected.views) {
-    if (number == index) return &view;
-  }
-  return nullptr;
-}
-
 std::set<std::size_t> rope_numbers(const std::vector<Inspected>& all) {
   std::set<std::size_t> numbers;
   for (const Inspected& inspected : all) {
@@ -51,11 +44,12 @@ std::vector<Row> rows_of(const std::vector<Inspected>& all, std::size_t index) {
     at = static_cast<std::size_t>(row - rows.begin()) + 1;
   };
   for (std::size_t i = 0; i < all.size(); ++i) {
-    const RopeView* view = view_of(all[i], index);
-    if (view == nullptr) continue;
+    const auto found = all[i].views.find(index);
+    if (found == all[i].views.end()) continue;
+    const RopeView& view = found->second;
     std::size_t at = 0;
-    if (!view->used->part.empty()) put(i, "part", in_locale(printable(view->used->part)), at);
-    for (const SummaryRow& row : summary_of(*view)) put(i, row.key, row.value, at);
+    if (!view.used->part.empty()) put(i, "part", in_locale(printable(view.used->part)), at);
+    for (const SummaryRow& row : summary_of(view)) put(i, row.key, row.value, at);
   }
   return rows;
 }
@@ -113,8 +107,8 @@ Json differences_of(const std::vector<Inspected>& all) {
   for (const std::size_t index : rope_numbers(all)) {
     std::vector<Json> ropes;
     for (const Inspected& inspected : all) {
-      const RopeView* view = view_of(inspected, index);
-      ropes.push_back(view == nullptr ? Json(nullptr) : rope_json(*view));
+      const auto view = inspected.views.find(index);
+      ropes.push_back(view == inspected.views.end() ? Json(nullptr) : rope_json(view->second));
     }
     Json keys = Json::array();
     const auto first = std::find_if(ropes.begin(), ropes.end(), [](const Json& rope) { return !rope.is_null(); });

@@ -253,13 +253,14 @@ std::string sentence_of(const RopeView& view) {
   return text;
 }
 
-void print_summary(const RopeView& view, std::size_t index, const RopeView* before, std::size_t before_index) {
+void print_summary(const NumberedView& shown, const NumberedView* before) {
+  const RopeView& view = shown.second;
   const std::string& part = view.used->part;
-  const std::string title = "rope " + std::to_string(index) +
+  const std::string title = "rope " + std::to_string(shown.first) +
                             (part.empty() ? "" : " of " + in_locale(printable(part))) +
                             (view.layer_types.empty() ? "" : ", " + types_text(view));
   std::cout << '\n' << title << '\n';
-  const std::vector<SummaryRow> above = before == nullptr ? std::vector<SummaryRow>{} : summary_of(*before);
+  const std::vector<SummaryRow> above = before == nullptr ? std::vector<SummaryRow>{} : summary_of(before->second);
   std::vector<SummaryRow> rows = summary_of(view);
   std::string same;
   std::erase_if(rows, [&](const SummaryRow& row) {
@@ -267,7 +268,7 @@ void print_summary(const RopeView& view, std::size_t index, const RopeView* befo
     if (known && !row.key.starts_with(' ')) same += (same.empty() ? "" : ", ") + row.key;
     return known;
   });
-  if (!same.empty()) rows.push_back({"as rope " + std::to_string(before_index), same});
+  if (!same.empty()) rows.push_back({"as rope " + std::to_string(before->first), same});
   constexpr std::size_t key_width = 16, gap = 2, indent = 2;
   std::vector<Cells> cells;
   for (const SummaryRow& row : rows) {
@@ -292,35 +293,27 @@ void print_pairs(const RopeView& view) {
   const auto name_of = [&](std::size_t k) {
     return (f.head_rows > 1 ? std::to_string(k / count / summed) + "/" : "") + std::to_string(k % count);
   };
-  const bool with_axis = view.axis_names.size() > 1, with_turns = view.turns_over > 0;
-  const auto cells = [=](const std::string& pair, const std::string& axis, const std::string& inv_freq,
-                         const std::string& wavelength, const std::string& turns) {
-    Cells row = {pair, inv_freq, wavelength};
-    if (with_turns) row.push_back(turns);
-    if (with_axis) row.insert(row.begin() + 1, axis);
-    return row;
-  };
-  std::vector<Cells> rows = {cells(f.head_rows > 1 ? "head/pair" : "pair", "axis", "inv_freq", "wavelength", "turns")};
-  for (std::size_t i = 0; i < pairs.size(); ++i) {
-    const PairView& pair = pairs[i];
-    rows.push_back(cells(name_of(i), view.axis_names[static_cast<std::size_t>(pair.axis)],
-                         significant(pair.inv_freq, 6), pair.inv_freq != 0 ? significant(wavelength_of(pair), 6) : "-",
-                         significant(static_cast<double>(view.turns_over) * pair.inv_freq / 6.283185307179586, 5)));
-  }
-  std::vector<Column> columns = {{true, 4}, {true, 12}, {true, 12}};
-  if (with_turns) columns.push_back({true, 10});
-  if (with_axis) columns.insert(columns.begin() + 1, Column{});
-  const Columns aligned = Columns(std::move(columns), 2, "  ").fit(rows);
-  std::cout << '\n';
-  if (with_turns && view.turns_over != view.context)
-    std::cout << "  turns over " << view.turns_over << " tokens: " << which_lengths(view.lengths) << '\n';
-  std::cout << aligned.line(rows.front()) << "  scaling\n";
+  std::vector<Cells> rows = {
+      {f.head_rows > 1 ? "head/pair" : "pair", "axis", "inv_freq", "wavelength", "turns", "scaling"}};
   for (std::size_t i = 0; i < pairs.size(); ++i) {
     const PairView& pair = pairs[i];
     const bool changed = pair.inv_freq != 0 && std::string_view(pair.effect) != "kept";
-    const std::string effect = pair.effect + (changed ? " x " + significant(pair.stretch, 6) : "");
-    std::cout << aligned.line(rows[i + 1]) << "  " << effect << '\n';
+    rows.push_back({name_of(i), view.axis_names[static_cast<std::size_t>(pair.axis)], significant(pair.inv_freq, 6),
+                    pair.inv_freq != 0 ? significant(wavelength_of(pair), 6) : "-",
+                    significant(static_cast<double>(view.turns_over) * pair.inv_freq / 6.283185307179586, 5),
+                    pair.effect + (changed ? " x " + significant(pair.stretch, 6) : "")});
   }
+  std::vector<Column> columns = {{true, 4}, {}, {true, 12}, {true, 12}, {true, 10}, {}};
+  const auto leave_out = [&](std::ptrdiff_t column) {
+    columns.erase(columns.begin() + column);
+    for (Cells& row : rows) row.erase(row.begin() + column);
+  };
+  if (view.turns_over == 0) leave_out(4);
+  if (view.axis_names.size() < 2) leave_out(1);
+  std::cout << '\n';
+  if (view.turns_over > 0 && view.turns_over != view.context)
+    std::cout << "  turns over " << view.turns_over << " tokens: " << which_lengths(view.lengths) << '\n';
+  std::cout << Columns(std::move(columns), 2, "  ").fit(rows).text(rows);
 }
 
 void print_sentences(std::string_view title, const std::vector<std::string>& sentences) {

@@ -9,7 +9,7 @@ namespace rotary::cli {
 
 namespace {
 
-constexpr double first_seconds = 1, between_seconds = 0.2;
+constexpr double between_seconds = 0.2;
 
 std::chrono::steady_clock::duration of_seconds(double seconds) {
   return std::chrono::duration_cast<std::chrono::steady_clock::duration>(std::chrono::duration<double>(seconds));
@@ -17,13 +17,10 @@ std::chrono::steady_clock::duration of_seconds(double seconds) {
 
 }  // namespace
 
-ProgressLine::ProgressLine(std::string what, std::int64_t total)
-    : ProgressLine(std::move(what), total, std::cerr, first_seconds) {
-  if (!files::is_terminal(files::standard_error)) out_ = nullptr;
+ProgressLine::ProgressLine(std::string what, std::int64_t total, std::ostream* out, double after_seconds)
+    : what_(std::move(what)), total_(total), out_(out), next_(Clock::now() + of_seconds(after_seconds)) {
+  if (out == nullptr && files::is_terminal(files::standard_error)) out_ = &std::cerr;
 }
-
-ProgressLine::ProgressLine(std::string what, std::int64_t total, std::ostream& out, double after_seconds)
-    : what_(std::move(what)), total_(total), out_(&out), next_(Clock::now() + of_seconds(after_seconds)) {}
 
 ProgressLine::~ProgressLine() { clear(); }
 

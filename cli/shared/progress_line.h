@@ -10,10 +10,9 @@ namespace rotary::cli {
 
 class ProgressLine {
  public:
-  // Prints to standard error if that is a terminal, once the work has taken a second. total: above 0.
-  ProgressLine(std::string what, std::int64_t total);
-  ProgressLine(std::string what, std::int64_t total, std::ostream& out, double after_seconds);  // prints to out
-  ~ProgressLine();                                                                              // removes the line
+  // Prints once the work has taken `after_seconds`, by default to standard error if that is a terminal. total: above 0.
+  ProgressLine(std::string what, std::int64_t total, std::ostream* out = nullptr, double after_seconds = 1);
+  ~ProgressLine();  // removes the line
   ProgressLine(const ProgressLine&) = delete;
   ProgressLine& operator=(const ProgressLine&) = delete;
 

@@ -1,5 +1,4 @@
-// Version, rules between options, completion, man page, models. (Help and removed commands:
-// cli/tests/transcripts/usage.txt)
+// Version, rules between options, completion, man page. (Help and removed commands: cli/tests/transcripts/usage.txt)
 #include <algorithm>
 #include <sstream>
 
@@ -11,19 +10,14 @@
 namespace rotary::cli_tests {
 namespace {
 
-class Usage : public Cli {
- protected:
-  Strings command_names() const {
-    std::istringstream help(expect_success({"--help"}).out);
-    Strings names;
-    bool inside = false;
-    for (std::string line; std::getline(help, line);) {
-      if (line.ends_with(":") && !line.starts_with(" ")) inside = line != "Options:" && line != "Begin with:";
-      if (inside && line.starts_with("  ")) names.push_back(line.substr(2, line.find(' ', 2) - 2));
-    }
-    return names;
-  }
-};
+class Usage : public Cli {};
+
+Strings command_names() {
+  Strings names;
+  for (const auto& [title, commands] : cli::describe_program("rotary").groups)
+    for (const auto& [name, summary] : commands) names.push_back(name);
+  return names;
+}
 
 // ---- version ----
 
@@ -103,7 +97,7 @@ TEST_F(Usage, words_of_the_data_are_those_of_the_program) {
 TEST_F(Usage, progress_is_one_line_that_goes_away) {
   std::ostringstream shown;
   {
-    cli::ProgressLine progress("work", 8, shown, 0);
+    cli::ProgressLine progress("work", 8, &shown, 0);
     progress.done(2);
     EXPECT_EQ(shown.str(), "work: 2 of 8, 25 %");
     progress.done(3);  // at most five times a second
@@ -111,18 +105,9 @@ TEST_F(Usage, progress_is_one_line_that_goes_away) {
   }
   EXPECT_EQ(shown.str(), "work: 2 of 8, 25 %\r                  \r");
   std::ostringstream nothing;
-  cli::ProgressLine quick("work", 8, nothing, 60);
+  cli::ProgressLine quick("work", 8, &nothing, 60);
   quick.done(8);
   EXPECT_EQ(nothing.str(), "");
-}
-
-// ---- errors as JSON ----
-
-TEST_F(Usage, a_json_error_keeps_to_utf8) {
-  const Result result = run({"inspect", path("no\xFFwhere"), "--json"});
-  EXPECT_EQ(result.exit, 1);
-  const Json second = Json::parse(result.err.substr(result.err.find('\n')));
-  EXPECT_EQ(second["error"]["code"], "FILE") << result.err;
 }
 
 // ---- the completion and the man page ----
@@ -140,20 +125,19 @@ std::string part_of(const std::string& text, const std::string& mark, const std:
 TEST_F(Usage, every_command_and_option_stands_in_the_completion_and_the_man_page) {
   const std::string bash = shell_file("rotary"), man = shell_file("rotary.1");
   const std::string rope_options = part_of(man, "\n.SH ROPE OPTIONS\n", "\n.S");
-  const std::regex option_name("\n  (?:-[a-z], |[A-Z]+, )?--([a-z-]+)");
   int options = 0;
   for (const std::string& name : command_names()) {
     const std::string completed = part_of(bash, "    *' " + name + " '*) options='", "\n");
     std::string section = part_of(man, "\n.SS rotary " + name + "\n", "\n.S");
     if (contains(section, "The rope options below belong to it too.")) section += rope_options;
-    const std::string help = expect_success({name, "--help"}).out;
-    for (std::sregex_iterator found(help.begin(), help.end(), option_name), end; found != end; ++found) {
-      const std::string option = (*found)[1];
+    for (const cli::OptionDescription& option : cli::describe_command(name).options) {
+      const std::string word = option.long_name();
+      if (!word.starts_with("--")) continue;
       ++options;
-      EXPECT_TRUE(std::regex_search(completed, std::regex("--" + option + "[ ']"))) << name << ' ' << option;
-      const std::string dashes = std::regex_replace("--" + option, std::regex("-"), "\\-");
-      EXPECT_TRUE(option == "help" || option == "quiet" || option == "models" || contains(section, dashes))
-          << name << ' ' << option;
+      EXPECT_TRUE(std::regex_search(completed, std::regex(word + "[ ']"))) << name << ' ' << word;
+      const std::string dashes = std::regex_replace(word, std::regex("-"), "\\-");
+      EXPECT_TRUE(word == "--help" || word == "--quiet" || word == "--models" || contains(section, dashes))
+          << name << ' ' << word;
     }
   }
   EXPECT_GT(options, 60);
@@ -176,21 +160,6 @@ TEST_F(Usage, bash_completes_commands_options_and_values) {
   EXPECT_EQ(completed("apply --layout = tb"), "tbhd\n");
   EXPECT_EQ(completed("table --form j"), "joined\n");
   EXPECT_EQ(completed("help inspe"), "inspect\n");
-}
-
-TEST_F(Cli, models_are_hundreds_found_by_any_part_of_a_word) {
-  const auto json = [this](const std::string& filter) {
-    return run_json({"models", filter}).at("models").get<std::vector<Json>>();
-  };
-  for (const Json& model : json("interleaved_to_half")) EXPECT_EQ(model.at("pairing"), "interleaved_to_half");
-  for (const Json& model : json("mistral")) {
-    EXPECT_NE(model.at("model_type").get<std::string>().find("mistral"), std::string::npos) << model;
-  }
-  EXPECT_GE(json("vision_config").size(), 20U);
-  const std::vector<Json> all = json("");
-  for (const Json& model : all)
-    EXPECT_TRUE(model.at("rope") == true || !model.at("why").get<std::string>().empty()) << model;
-  EXPECT_GE(std::count_if(all.begin(), all.end(), [](const Json& model) { return model.at("rope") == true; }), 400);
 }
 
 }  // namespace

@@ -34,7 +34,7 @@ TEST(FrequenciesFloat32, AreNotTheRoundedFormula) {
   EXPECT_LT(equal, f.inv_freq.size());
 }
 
-// 191841^(19/32) lies above the midpoint of two floats by 4e-16 of itself (mpmath); exp(19/32 log) in double lies below.
+// 191841^(19/32) is 4e-16 of its value above the midpoint of two floats (mpmath). exp(19/32 log) in double is below it.
 TEST(FrequenciesFloat32, APowerBesideTheMidpointOfTwoFloatsIsRoundedRight) {
   const Rope rope{.head_dim = 64, .base = 191841, .pairing = Pairing::half};
   EXPECT_EQ(frequencies(rope).inv_freq_float32[19], 1 / 0x1.56853cp+10F);
