@@ -264,20 +264,50 @@ TEST(Gguf, ValuesThatMakeNoSenseAreRefused) {
   refuse("TENSOR", "rope_factors_long.weight", gguf_key("llama.rope.scaling.type", text, gguf_text("longrope")));
   refuse("CONFIG_MISSING", "original_context_length", gguf_key("llama.rope.scaling.type", text, gguf_text("yarn")));
   refuse("CONFIG_MISSING", "dimension_sections", gguf_number("qwen2vl.context_length", 8), "qwen2vl");
+  refuse("CONFIG_VALUE", "at least 1", key_f32("hunyuan-dense.rope.scaling.alpha", 0.5F), "hunyuan-dense");
   refuse("ROPE", "sliding_window_pattern", gguf_number("gemma4.attention.sliding_window", 8), "gemma4");
 }
 
-// A llama with `count` keys more, and the factors first, of four pairs, and last, of the other four.
-Model with_factors(std::uint64_t count, const std::string& keys, float first, float last) {
+// A llama with `count` keys more, and the factors first, of four pairs, and last, of the other four; in all `size`.
+Model with_factors(std::uint64_t count, const std::string& keys, float first, float last, std::uint64_t size = 8) {
   std::string data;
-  for (int i = 0; i < 8; ++i) data += gguf_value(i < 4 ? first : last);
+  for (std::uint64_t i = 0; i < size; ++i) data += gguf_value(i < 4 ? first : last);
   const std::string front = test::gguf_front(1, test::gguf_model_keys + count) + test::gguf_model("llama") + keys +
-                            test::gguf_tensor("rope_freqs.weight", {8}, 0, 0);
+                            test::gguf_tensor("rope_freqs.weight", {size}, 0, 0);
   return read_bytes(test::gguf_with_tensor(front, data));
 }
 
+TEST(Gguf, HunyuansAlphaGrowsTheBase) {
+  const std::string alpha = key_f32("hunyuan-dense.rope.scaling.alpha", 1000);
+  const Model model = read_bytes(gguf_file("hunyuan-dense", 1, alpha));
+  EXPECT_EQ(std::get<Ntk>(config_test::only(model).rope.scaling).factor, 1000);
+  expect_error("ROPE", "alpha with another scaling", [&] {
+    read_bytes(gguf_file("hunyuan-dense", 2, alpha + key_f32("hunyuan-dense.rope.scaling.factor", 2)));
+  });
+}
+
+TEST(Gguf, YarnsWeightsAreThoseOfLlamaCpp) {
+  const auto yarn = [](const char* key, float value) {
+    const std::string keys = gguf_key("llama.rope.scaling.type", text, gguf_text("yarn")) +
+                             gguf_number("llama.rope.scaling.original_context_length", 4096) +
+                             key_f32("llama.rope.scaling.factor", 4) +
+                             key_f32(std::string("llama.rope.scaling.") + key, value);
+    return read_bytes(gguf_file("llama", 4, keys));
+  };
+  const auto scaling = [](const Model& model) { return std::get<Yarn>(config_test::only(model).rope.scaling); };
+  EXPECT_EQ(scaling(yarn("yarn_ext_factor", 0.5F)).extrapolation_factor, 0.5);
+  EXPECT_EQ(scaling(yarn("yarn_ext_factor", -1)).extrapolation_factor, 1);
+  expect_error("ROPE", "yarn_ext_factor 0", [&] { yarn("yarn_ext_factor", 0); });
+  EXPECT_EQ(scaling(yarn("attn_factor", 1.5F)).attn_factor, 1.5);
+  const Model unread = yarn("yarn_attn_factor", 2);
+  EXPECT_EQ(scaling(unread).attn_factor, 1);
+  EXPECT_TRUE(noted(unread, "yarn_attn_factor is not used"));
+}
+
 TEST(Gguf, AFactorMultipliesTheTensorsFactors) {
-  const Model model = with_factors(1, key_f32("llama.rope.scaling.factor", 4), 2, 2);
+  const Model model = with_factors(1, key_f32("llama.rope.scaling.factor", 4), 2, 2, 10);
+  EXPECT_TRUE(noted(model, "10 factors: the first 8 are used"));
+  expect_error("TENSOR", "for each of 8 pairs but has 7", [] { with_factors(0, "", 2, 2, 7); });
   const std::vector<double> got = frequencies(config_test::only(model).rope, 0).inv_freq;
   for (std::size_t i = 0; i < 8; ++i) {
     config_test::expect_near_relative(got.at(i), std::pow(10000.0, -2.0 * static_cast<double>(i) / 16) / 8, 1e-15);
