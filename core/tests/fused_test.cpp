@@ -54,8 +54,14 @@ std::vector<QkMemory> cases_interleaved(const Sizes& s, DType dtype) {
 std::vector<QkMemory> cases(const Sizes& s, DType dtype) {
   std::vector<QkMemory> all = cases_out_of_place(s, dtype);
   if (s.q_dim == s.k_dim) {
-    for (int kind = 0; kind < 3; ++kind)
-      all.push_back(packed_memory(kind, s.batch, s.tokens, s.q_heads, s.k_heads, s.q_dim, dtype));
+    for (int kind = 0; kind < 3; ++kind) {
+      QkMemory& packed = all.emplace_back(packed_memory(kind, s.batch, s.tokens, s.q_heads, s.k_heads, s.q_dim, dtype));
+      QkMemory k_first = packed;
+      k_first.name = "k in front, " + packed.name;
+      k_first.q.at = s.k_heads * packed.k.layout.head_stride * static_cast<std::int64_t>(size_of(dtype));
+      k_first.k.at = 0;
+      all.push_back(k_first);
+    }
   }
   for (const QkMemory& c : cases_interleaved(s, dtype)) all.push_back(c);
   return all;
