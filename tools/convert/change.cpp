@@ -102,30 +102,39 @@ bool has_size(const TensorInfo& tensor, const Change& change) {
   return words <= size && 32 * words == size * change.bits;
 }
 
-Bytes changed(const TensorInfo& tensor, const Change& change, const Bytes& bytes) {
-  Bytes result(bytes.size());
+void stream_changed(const TensorInfo& tensor, const Change& change, const Reader& read, const files::Sink& sink) {
+  const auto bytes = static_cast<std::size_t>(tensor.bytes);
+  if (bytes == 0) return;
   const Sources& sources = *change.sources;
-  const std::byte* in = bytes.data();
-  std::byte* out = result.data();
-  if (change.axis == Axis::rows) {
-    const std::size_t row = bytes.size() / sources.size();
-    for (std::size_t i = 0; i < sources.size(); ++i) std::memcpy(out + i * row, in + sources[i] * row, row);
-    return result;
-  }
-  const auto columns = static_cast<std::size_t>(tensor.shape.back());
-  if (change.axis == Axis::packed_rows) {
-    for (std::size_t c = 0; c < columns; ++c) permute_packed(change, columns, in + 4 * c, out + 4 * c);
-    return result;
-  }
-  const std::size_t element = bits_of(tensor.type) / 8, line = columns * element;
-  for (std::size_t begin = 0; begin < bytes.size(); begin += line) {
-    if (change.axis != Axis::columns) {
-      permute_packed(change, 1, in + begin, out + begin);
-      continue;
+  const bool rows = change.axis == Axis::rows, whole = change.axis == Axis::packed_rows;
+  const std::size_t columns = static_cast<std::size_t>(tensor.shape.back()), element = bits_of(tensor.type) / 8;
+  const std::size_t line = rows ? bytes / sources.size() : whole ? bytes : columns * element;
+  Bytes in(line), out;
+  for (std::size_t i = 0; i < bytes / line; ++i) {
+    read((rows ? sources[i] : i) * line, in);
+    out.resize(out.size() + line);
+    std::byte* const to = out.data() + out.size() - line;
+    if (rows) {
+      std::memcpy(to, in.data(), line);
+    } else if (change.axis == Axis::columns) {
+      for (std::size_t c = 0; c < columns; ++c)
+        std::memcpy(to + c * element, in.data() + sources[c] * element, element);
+    } else {  // numbers in words of a row, or of each column of the whole
+      for (std::size_t c = 0; c < (whole ? columns : 1); ++c)
+        permute_packed(change, whole ? columns : 1, in.data() + 4 * c, to + 4 * c);
     }
-    for (std::size_t i = 0; i < columns; ++i)
-      std::memcpy(out + begin + i * element, in + begin + sources[i] * element, element);
+    if (out.size() < files::piece_bytes && i + 1 < bytes / line) continue;
+    sink(out);
+    out.clear();
   }
+}
+
+Bytes changed(const TensorInfo& tensor, const Change& change, const Bytes& bytes) {
+  Bytes result;
+  const Reader read = [&](std::uint64_t offset, std::span<std::byte> out) {
+    std::memcpy(out.data(), bytes.data() + offset, out.size());
+  };
+  stream_changed(tensor, change, read, [&](auto piece) { result.insert(result.end(), piece.begin(), piece.end()); });
   return result;
 }
 

@@ -3,11 +3,14 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
+#include <span>
 #include <vector>
 
 #include "rotary/rotary.h"
 #include "rotary/tensors.h"
+#include "text/io.h"
 
 namespace rotary::conversion {
 
@@ -53,7 +56,14 @@ void check_whole_bytes(const TensorInfo&, std::uint64_t bits);
 // their I32 words exactly.
 bool has_size(const TensorInfo&, const Change&);
 
-// The tensor's bytes after the change. The tensor must obey both rules.
+// Reads bytes [offset, offset + out.size()) of a tensor.
+using Reader = std::function<void(std::uint64_t offset, std::span<std::byte> out)>;
+
+// The tensor's bytes after the change, in order. The tensor must obey both rules. In memory are a megabyte and a row;
+// of packed_rows two copies of the tensor.
+void stream_changed(const TensorInfo&, const Change&, const Reader&, const files::Sink&);
+
+// stream_changed of a tensor in memory.
 using Bytes = std::vector<std::byte>;
 Bytes changed(const TensorInfo&, const Change&, const Bytes&);
 

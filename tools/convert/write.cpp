@@ -46,12 +46,14 @@ void rewrite(const Plan& plan, std::size_t index, const Sink& sink) {
   }
   for (std::size_t e = 0; e < shard.entries().size(); ++e) {
     const files::Entry& entry = shard.entries()[e];
+    const std::uint64_t begin = shard.header.data + entry.begin;
     const auto found = changes.find(e);
     if (found == changes.end()) {
-      shard.file->copy(shard.header.data + entry.begin, shard.header.data + entry.end, sink);
-    } else {
-      sink(changed(entry.info, *found->second, bytes_of(shard, e)));
+      shard.file->copy(begin, shard.header.data + entry.end, sink);
+      continue;
     }
+    const Reader read = [&](std::uint64_t offset, std::span<std::byte> out) { shard.file->read(begin + offset, out); };
+    stream_changed(entry.info, *found->second, read, sink);
   }
 }
 
