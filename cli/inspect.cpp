@@ -170,7 +170,7 @@ void inspect_models(const InspectOptions& options) {
 void print_metadata(const std::map<std::string, std::string>& metadata) {
   std::vector<Cells> rows;
   for (const auto& [key, value] : metadata) {
-    if (!value.empty()) rows.push_back({printable(key), files::cut(printable(value), 69)});
+    if (!value.empty()) rows.push_back({printable(key), files::cut(printable(value), 72)});
   }
   if (rows.empty()) return;
   std::cout << "\nmetadata\n" << Columns({{}, {}}, 2, "  ").fit(rows).text(rows);

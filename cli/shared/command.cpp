@@ -133,10 +133,10 @@ void Command::parse(Words words) {
 }
 
 void Command::take(const OptionDescription& option, Words words) {
+  std::ranges::for_each(words, unmark);
   if (option.is_flag() && words.back() != "true") refuse(option, "takes no value", words.back());
   if (!option.list && !option.is_flag() && (words.size() > 1 || has(option.key)))
     throw UsageError(option.name() + " is given twice");
-  std::ranges::for_each(words, unmark);
   for (std::string& word : words) {
     const std::string name = word.substr(0, word.find('='));
     if (name.starts_with('-') && description_.find(name) != nullptr)

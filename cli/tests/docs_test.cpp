@@ -16,12 +16,6 @@ struct Example {
   Strings printed;
 };
 
-// Times and instruction sets.
-bool depends_on_the_machine(const std::string& line) {
-  static const std::regex word("avx|sse2|neon|scalar|[0-9] us");
-  return std::regex_search(line, word);
-}
-
 // Compares line for line. The line after left_out may come any number of lines later.
 std::string difference(const Strings& shown, const Strings& printed) {
   auto next = printed.begin();
@@ -34,9 +28,7 @@ std::string difference(const Strings& shown, const Strings& printed) {
     if (skipping) next = std::find(next, printed.end(), line);
     skipping = false;
     if (next == printed.end()) return "not printed: " + line;
-    if (*next != line && !(depends_on_the_machine(*next) && depends_on_the_machine(line))) {
-      return "shown:   " + line + "\nprinted: " + *next;
-    }
+    if (*next != line) return "shown:   " + line + "\nprinted: " + *next;
     ++next;
   }
   return skipping || next == printed.end() ? "" : "not shown: " + *next;

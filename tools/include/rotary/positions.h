@@ -155,7 +155,8 @@ struct ROTARY_API ModelInputs {
 struct ROTARY_API ModelPositions {
   // [batch, tokens] or [axes, batch, tokens]; for a tower's patches [axes, patches]
   PositionSet positions;
-  std::vector<double> deltas;  // [batch], added to a token's place while decoding; empty: not used by the model
+  // [batch], added to a token's place while decoding, and whole where the positions are; empty: not used by the model
+  std::vector<double> deltas;
   std::vector<std::string> notes;
 };
 
