@@ -300,6 +300,7 @@ TEST(RotateQkByARope, RefusesOtherHeadsAndPositionsThatAreNone) {
   EXPECT_NO_THROW(call(8, 8, largest - 1));
   EXPECT_EQ(code_of([&] { call(10, 8, 0); }), Code::SHAPE);
   EXPECT_EQ(code_of([&] { call(8, 6, 0); }), Code::SHAPE);
+  EXPECT_EQ(code_of([&] { call(8, 10, 0); }), Code::SHAPE);
   EXPECT_EQ(code_of([&] { call(8, 8, 0, 3); }), Code::SHAPE);
   EXPECT_EQ(code_of([&] { call(8, 8, -1); }), Code::POSITION);
   EXPECT_EQ(code_of([&] { call(8, 8, largest); }), Code::POSITION);

@@ -133,6 +133,8 @@ TEST(Equation, xpos_multiplies_by_its_amplitude) {
   Frequencies f = frequencies({.head_dim = 32, .pairing = Pairing::interleaved});
   f.xpos = {512, 0, false};
   expect_right(f, integers(40, 20000));
+  f.xpos.scale = 0.75;
+  expect_right(f, integers(40, 20));
   f.xpos = {100.5, 333.25, true};
   f.attention_factor = 1.2;
   expect_right(f, normal(40, 4, 3000));
@@ -171,6 +173,8 @@ TEST(Equation, a_packed_tensor_and_rows_of_the_callers_turn_by_rows_per_head_too
   Tensors more{5, 10};
   tests::expect_error_with("SHAPE", "out must have the shape of qkv",
                            [&] { rotate_qkv(qkv.view(), more.view(), 2, table); });
+  tests::expect_error_with("SHAPE", "heads must be at least twice kv_heads",
+                           [&] { rotate_qkv(qkv.view(), out.view(), 5, table); });
 
   Tensors both{5, 6}, each = both;  // 4 of q, 2 of k
   rotate_qk(both.view(0, 4), both.view(4, 2), table);

@@ -728,7 +728,8 @@ Model read_gguf(const InputFile& file, const ConfigOptions& options) {
   }
   GgufArchitecture arch = architecture_of(reading, name, own);
   // With hyper-connections a DFlash drafts for DeepSeek-V4 and turns as it does.
-  if (options.model_type.empty() && name == "dflash" && own.value("hyper_connection.count", Json(0)) != 0)
+  const bool is_own = options.model_type.empty() || options.model_type == name;
+  if (is_own && name == "dflash" && own.value("hyper_connection.count", Json(0)) != 0)
     arch = *find_architecture("deepseek4");
   const Family family{.type = name};
   const GgufPart part{{reading, "", Object(own, name, reading.ledger), family}, gguf, arch};

@@ -38,6 +38,10 @@ TEST(Config, every_key_that_sounds_like_a_rope_is_refused_by_name) {
   }
 }
 
+TEST(Config, a_model_without_an_indexer_has_none_by_keys) {
+  EXPECT_EQ(parse_config(model("llama", R"("index_n_heads": 4)")).parts.front().indexer.heads, 0);
+}
+
 // ---- malformed files ----
 
 // Texts of one line are in the readings.

@@ -277,6 +277,17 @@ Model with_factors(std::uint64_t count, const std::string& keys, float first, fl
   return read_bytes(test::gguf_with_tensor(front, data));
 }
 
+TEST(Gguf, ADraftForDeepSeekV4TurnsAsItDoesUnlessAnotherArchitectureIsGiven) {
+  const auto first = [](const char* type) {
+    ConfigOptions options;
+    options.model_type = type;
+    return config_test::only(read_config(golden("gguf/dflash_v4.gguf"), options)).first;
+  };
+  EXPECT_EQ(first("dflash"), first(""));
+  EXPECT_EQ(first("qwen2"), 0);
+  EXPECT_NE(first(""), 0);
+}
+
 TEST(Gguf, HunyuansAlphaGrowsTheBase) {
   const std::string alpha = key_f32("hunyuan-dense.rope.scaling.alpha", 1000);
   const Model model = read_bytes(gguf_file("hunyuan-dense", 1, alpha));

@@ -109,9 +109,14 @@ void stream_changed(const TensorInfo& tensor, const Change& change, const Reader
   const bool rows = change.axis == Axis::rows, whole = change.axis == Axis::packed_rows;
   const std::size_t columns = static_cast<std::size_t>(tensor.shape.back()), element = bits_of(tensor.type) / 8;
   const std::size_t line = rows ? bytes / sources.size() : whole ? bytes : columns * element;
-  Bytes in(line), out;
+  Bytes in(line), out, all(bytes <= files::piece_bytes ? bytes : 0);  // a list of short rows is read at once
+  if (!all.empty()) read(0, all);
   for (std::size_t i = 0; i < bytes / line; ++i) {
-    read((rows ? sources[i] : i) * line, in);
+    const std::size_t from = (rows ? sources[i] : i) * line;
+    if (all.empty())
+      read(from, in);
+    else
+      std::memcpy(in.data(), &all[from], line);
     out.resize(out.size() + line);
     std::byte* const to = out.data() + out.size() - line;
     if (rows) {

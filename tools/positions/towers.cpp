@@ -110,9 +110,6 @@ void append(const Call& call, Grid grid, bool film, std::vector<std::vector<doub
 
 ModelPositions tower_positions(const Call& call) {
   take_only(call.inputs, "images films");
-  if (call.inputs.tokens > 0)
-    refuse(Code::SHAPE, "the patches of a tower follow from its grids, and no length must be given",
-           call.inputs.tokens);
   const std::vector<Grid> own = own_grid(call);
   std::vector<std::vector<double>> axes(call.facts.frame_axis ? 3 : 2);
   std::size_t picture = 0;

@@ -1,7 +1,6 @@
 // The rotation of tensors in place by `rotary apply`, by the rope of their subject or by rows of cos and sin.
 #pragma once
 
-#include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>

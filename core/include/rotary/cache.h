@@ -177,7 +177,7 @@ using Sequences = SequencesIn<Host>;
 // With a cache, k and v are its two sides, of its type or, if that is same, of dtype; not for f8_e4m3 (DTYPE).
 // To change positions and no slots, call rotate(k, between(...)). k and v are [pages, page_size, heads, head_dim] with
 // any strides (bthd, bhtd); a contiguous cache has one page per batch row. v may differ in heads, head_dim, strides and
-// dtype, or have no elements, as where k has none.
+// dtype, or have no elements; where k has none, v must have none.
 // Throws what rotate in place throws, and SHAPE (v's pages or tokens, a table of more than one row, a keep or drop
 // below 0, a length that its pages do not hold, a page that does not exist), ALIAS (k, v, the table and the sequences
 // overlap; `indices` is not checked).

@@ -227,7 +227,7 @@ struct Power {
   ROTARY_API std::string sentence() const;
 };
 
-// One tensor. diagnose() fills in what stands before `checked`.
+// One tensor. Of a diagnosis alone `name`, `diagnosis`, `layer`, `rope` and `sentence` count.
 struct NamedCheck {
   std::string name;  // TensorPair::name
   Diagnosis diagnosis = {};

@@ -49,6 +49,23 @@ std::shared_ptr<const Sources> shuffled(std::size_t count, unsigned seed) {
   return std::make_shared<const Sources>(std::move(sources));
 }
 
+TEST(Stream, rows_and_columns_of_one_piece_and_of_many) {
+  for (const std::int64_t inner : {7, 60000}) {
+    for (const Axis axis : {Axis::rows, Axis::columns}) {
+      const bool rows = axis == Axis::rows;
+      const Tensor tensor = some_tensor("t", ElementType::u8, {96, inner});
+      const auto sources = shuffled(static_cast<std::size_t>(rows ? 96 : inner), 3);
+      const std::vector<std::byte> out = conversion::changed(tensor, {axis, 0, sources}, tensor.data);
+      ASSERT_EQ(out.size(), tensor.data.size());
+      const auto width = static_cast<std::size_t>(inner);
+      for (std::size_t i = 0; i < out.size(); ++i) {
+        const std::size_t row = i / width, column = i % width;
+        ASSERT_EQ(out[i], tensor.data[(rows ? (*sources)[row] : row) * width + (rows ? column : (*sources)[column])]);
+      }
+    }
+  }
+}
+
 // A number of some bits by its bits, one by one.
 std::uint32_t bits_at(const std::vector<std::byte>& bytes, std::size_t first, unsigned count) {
   std::uint32_t number = 0;
