@@ -114,7 +114,8 @@ ModelPositions made_with(const PositionsRequest& request, Merge merge = Merge::a
   ModelPositions made = plain    ? counted_plainly(request)
                         : packed ? made_packed(request, merge)
                                  : made::positions_with(request.config, inputs, merge);
-  if (!plain && !packed && inputs.tokens > 0 && inputs.tokens != made.positions.tokens)  // of a tower, by its grids
+  // The patches of a tower follow from its grids.
+  if (!plain && !packed && inputs.tokens > 0 && inputs.tokens != made.positions.tokens)
     refuse(Code::SHAPE, "the length must be that of the ids, " + std::to_string(made.positions.tokens), inputs.tokens);
   if (request.split) pick(made.positions, shard_of(request));
   return made;
