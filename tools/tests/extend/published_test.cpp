@@ -103,7 +103,7 @@ TEST(Extend, keeps_a_published_file_at_its_own_context) {
     const std::string config = golden(one.at("file"));
     const extend::Plan plan = planned(config, one.at("context"));
     EXPECT_TRUE(any_has(plan.warnings, "is scaled already"));
-    EXPECT_EQ(plan.recommended, one.at("method"));
+    EXPECT_EQ(plan.recommended, one.at("method").get<std::string>());
     const Model before = parse_config(config), after = parse_config(method_of(plan, one.at("method")).config);
     for (std::size_t i = 0; i < before.ropes.size(); ++i) {
       const Frequencies wanted = frequencies(before.ropes[i].rope, one.at("context").get<std::int64_t>());
