@@ -88,6 +88,24 @@ bool are_opposite(const Stamp& a, const Stamp& b) {
          std::is_permutation(a.tensors.begin(), a.tensors.end(), b.tensors.begin(), b.tensors.end());
 }
 
+// The last of the stamps that rotates elements which `now` rotates too, as a sentence; "" if there is none.
+std::string warning_of(const std::vector<Stamp>& stamps, const Stamp& now) {
+  std::string warning;
+  for (const Stamp& old : stamps) {
+    std::string names;
+    for (const std::string& name : now.tensors) {
+      const bool again = std::ranges::find(old.tensors, name) != old.tensors.end();
+      if (again && share_elements(old, now)) names += (names.empty() ? "" : ", ") + name;
+    }
+    if (names.empty()) continue;
+    const std::string config = fact(old, "config");
+    warning = "warning: by the input's metadata rotary apply has rotated " + names + " before, " +
+              fact(old, "direction") + (config.empty() ? "" : " by " + config) + " at positions " +
+              fact(old, "positions") + "; this rotation comes on top of it";
+  }
+  return warning;
+}
+
 }  // namespace
 
 Metadata metadata_of(const Source& source, const TableSettings& settings, const Model& model,
@@ -155,22 +173,12 @@ bool add_stamp(Metadata& metadata, Stamp now, std::vector<std::string>& warnings
   const bool keeps_lengths = fact(now, "attention_factor").empty() || fact(now, "attention_factor") == "1";
   const bool undoes =
       !stamps.empty() && are_opposite(stamps.back(), now) && fact(now, "query_scale").empty() && keeps_lengths;
-  std::string warning;
-  for (const Stamp& old : stamps) {
-    std::string names;
-    for (const std::string& name : now.tensors) {
-      const bool again = std::ranges::find(old.tensors, name) != old.tensors.end();
-      if (again && share_elements(old, now)) names += (names.empty() ? "" : ", ") + name;
-    }
-    if (names.empty()) continue;
-    const std::string config = fact(old, "config");
-    warning = "warning: by the input's metadata rotary apply has rotated " + names + " before, " +
-              fact(old, "direction") + (config.empty() ? "" : " by " + config) + " at positions " +
-              fact(old, "positions") + "; this rotation comes on top of it";
+  if (undoes) {
+    stamps.pop_back();
+  } else {
+    if (const std::string warning = warning_of(stamps, now); !warning.empty()) warnings.push_back(warning);
+    stamps.push_back(std::move(now));
   }
-  if (undoes) stamps.pop_back();
-  if (!undoes && !warning.empty()) warnings.push_back(warning);
-  if (!undoes) stamps.push_back(std::move(now));
   for (std::size_t i = 0; i < stamps.size(); ++i) {
     const std::string begin = std::string(prefix) + std::to_string(i + 1) + ".";
     for (const auto& [key, value] : stamps[i].facts) metadata[begin + key] = value;

@@ -125,7 +125,10 @@ tools::Subject subject_in(Model& model, const Source& source) {
   if (model.ropes.empty() && !model.query_scales.empty()) {  // Inkling's queries are multiplied, and nothing turns
     ModelRope& bare = model.ropes.emplace_back();
     bare.part = model.query_scales.front().part;
-    if (!source.layer) query_scale_of(model, bare.part), choice.layer = 0;  // throws for an ambiguous layer
+    if (!source.layer) {
+      query_scale_of(model, bare.part);  // throws for an ambiguous layer
+      choice.layer = 0;
+    }
   }
   choice.query_scale = true;
   tools::Subject subject = tools::subject_of(model, choice);

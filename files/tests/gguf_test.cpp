@@ -268,7 +268,7 @@ TEST(Gguf, ValuesThatMakeNoSenseAreRefused) {
   refuse("ROPE", "sliding_window_pattern", gguf_number("gemma4.attention.sliding_window", 8), "gemma4");
 }
 
-// A llama with `count` keys more, and the factors first, of four pairs, and last, of the other four; in all `size`.
+// A llama with `count` more keys and a tensor of `size` factors: `first` for four pairs, `last` for the others.
 Model with_factors(std::uint64_t count, const std::string& keys, float first, float last, std::uint64_t size = 8) {
   std::string data;
   for (std::uint64_t i = 0; i < size; ++i) data += gguf_value(i < 4 ? first : last);
