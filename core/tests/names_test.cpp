@@ -95,6 +95,11 @@ TEST(Errors, AreFourValuesAndOneSentence) {
   const Error copy = file;  // NOLINT: the parts are the copy's own
   EXPECT_EQ(copy.about(), file.about());
   EXPECT_NE(copy.operation().data(), nullptr);
+
+  const Error lines = Error(Code::FILE, "tensors", "a\nb must exist").about("c\x7F");
+  EXPECT_STREQ(lines.what(), "[tensors] c\\x7F: a\\x0Ab must exist");
+  EXPECT_EQ(lines.about(), "c\\x7F");
+  EXPECT_EQ(lines.rule(), "a\\x0Ab must exist");
 }
 
 }  // namespace

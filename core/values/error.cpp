@@ -38,12 +38,12 @@ constexpr auto all = [] {
 }();
 static_assert(all.back() == Code::INTERNAL && static_cast<std::size_t>(Code::INTERNAL) + 1 == all.size());
 
-// "[operation] about: rule"
+// "[operation] about: rule", on one line
 std::string whole_sentence(std::string_view operation, std::string_view about, std::string_view rule) {
   std::string sentence = "[";
   sentence.append(operation).append("] ");
   if (!about.empty()) sentence.append(about).append(": ");
-  return sentence.append(rule);
+  return detail::printable(sentence.append(rule));
 }
 
 }  // namespace
@@ -55,6 +55,19 @@ const char* name(Code code) noexcept { return detail::name_in(rows, code); }
 Code parse_code(std::string_view text) { return detail::parse_in(rows, text, "parse_code", Code::VALUE); }
 
 std::span<const Code> codes() noexcept { return all; }
+
+std::string detail::printable(std::string_view text) {
+  constexpr const char* digits = "0123456789ABCDEF";
+  std::string result;
+  for (const char c : text) {
+    const auto byte = static_cast<unsigned char>(c);
+    if (byte >= 0x20 && byte != 0x7F)
+      result += c;
+    else
+      result.append({'\\', 'x', digits[byte >> 4], digits[byte & 15]});
+  }
+  return result;
+}
 
 void detail::SentencePart::append_to(std::string& sentence) const {
   if (kind_ == integer) {
@@ -73,7 +86,7 @@ void detail::SentencePart::append_to(std::string& sentence) const {
 Error::Error(Code code, std::string_view operation, std::string_view rule, std::string_view about)
     : std::runtime_error(whole_sentence(operation, about, rule)),
       operation_(operation.size()),
-      about_(about.size()),
+      about_(detail::printable(about).size()),
       code_(code) {}
 
 std::string_view Error::rule() const noexcept {

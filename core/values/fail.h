@@ -12,6 +12,10 @@
 namespace rotary {
 namespace detail {
 
+// text on one line, with control characters as \xNN, so that a name from a file cannot add lines to the output. Every
+// sentence of an Error is printable.
+ROTARY_API std::string printable(std::string_view text);
+
 // A part of a sentence: text, or a number as written by std::to_string (integers) or shortest() of number_text.h. Keeps
 // a pointer to its text.
 class SentencePart {

@@ -403,7 +403,7 @@ void read_diffusers(Reading& reading, const Object& root, const std::string& typ
   }
   if (reading.parts != 0) return;
   if (type.ends_with("Pipeline")) {
-    fail(Code::MODEL_TYPE, "read_config", "a config must be a model's but this one is of the whole ", printable(type),
+    fail(Code::MODEL_TYPE, "read_config", "a config must be a model's but this one is of the whole ", type,
          ": give the config.json in its folder transformer or unet");
   }
   fail(Code::MODEL_TYPE, "read_config", "a config of diffusers must have a _class_name that is known but this one has ",

@@ -141,13 +141,13 @@ class Leftovers {
 
   [[noreturn]] static void refuse(const std::string& key, const std::string& path, const Json& value,
                                   const std::string& advice) {
-    fail(Code::CONFIG_KEY, "read_config", "every rope key must be understood but nothing reads ", printable(key),
-         " in ", path.empty() ? "the top level" : printable(path), " (", shown(value), ")",
+    fail(Code::CONFIG_KEY, "read_config", "every rope key must be understood but nothing reads ", key,
+         " in ", path.empty() ? "the top level" : path, " (", shown(value), ")",
          advice.empty() ? ": remove it, or report the model" : advice);
   }
 
   [[noreturn]] static void refuse_number(const std::string& path, const Json& value) {
-    fail(Code::CONFIG_VALUE, "read_config", printable(path), " must be a finite number but got ", shown(value));
+    fail(Code::CONFIG_VALUE, "read_config", path, " must be a finite number but got ", shown(value));
   }
 
   const Ledger& ledger_;

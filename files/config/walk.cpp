@@ -394,7 +394,7 @@ Model naming(const std::filesystem::path& file, Read read) {
     return read();
   } catch (const Error& error) {
     if (error.code() == Code::FILE || !error.about().empty()) throw;  // they name it
-    throw error.about(printable(path_text(file)));
+    throw error.about(path_text(file));
   }
 }
 

@@ -29,7 +29,7 @@ constexpr std::uint32_t max_axes = 4;  // ggml's limit
 enum ValueType : std::uint32_t { text = 8, array = 9, value_types = 13 };  // the others: value_rows
 
 Error error_in(const InputFile& file, Code code, const std::string& rule) {
-  return {code, "read_config", rule, printable(path_text(file.path()))};
+  return {code, "read_config", rule, path_text(file.path())};
 }
 
 bool is_utf8(std::string_view text) {

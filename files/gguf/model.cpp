@@ -686,7 +686,7 @@ GgufArchitecture architecture_of(Reading& reading, const std::string& name, cons
   if (own.value("rope.dimension_count", Json()) == 0) return {};  // nothing turns, whatever the pairing
   if (!own.contains("block_count")) {
     fail(Code::MODEL_TYPE, "read_config", "a GGUF must describe a language model but its architecture ",
-         in_quotes(asked), " is not known, and it has no ", printable(name),
+         in_quotes(asked), " is not known, and it has no ", name,
          ".block_count: give the model's config.json");
   }
   const std::string told = told_of_rope(own);

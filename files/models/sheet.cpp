@@ -166,7 +166,7 @@ const ModelTable& load_sheet(const std::filesystem::path& file, const ModelTable
   } catch (const Error& error) {
     if (error.code() == Code::FILE) throw;
     const Code code = error.code() == Code::JSON ? Code::JSON : Code::FORMAT;
-    throw Error(code, "models", error.rule(), error.about()).about(printable(path_text(file)));
+    throw Error(code, "models", error.rule(), error.about()).about(path_text(file));
   }
 }
 

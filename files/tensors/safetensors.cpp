@@ -354,7 +354,7 @@ struct [[gnu::visibility("hidden")]] SafetensorsFile::State {  // its functions 
     constexpr std::size_t most = 12;
     std::string text;
     for (std::size_t i = 0; i < by_name.size() && i < most; ++i)
-      text += (i == 0 ? "" : ", ") + files::printable(tensors[by_name[i]].name);
+      text += (i == 0 ? "" : ", ") + tensors[by_name[i]].name;
     return tensors.empty() ? "none" : text + (tensors.size() > most ? ", ..." : "");
   }
 

@@ -301,15 +301,6 @@ std::string lower(std::string_view text) {
   return result;
 }
 
-std::string printable(std::string_view text) {
-  std::string result;
-  for (const char c : text) {
-    const auto byte = static_cast<unsigned char>(c);
-    result += byte >= 0x20 && byte != 0x7F ? std::string(1, c) : escaped(c);
-  }
-  return result;
-}
-
 std::string legible(std::string_view text) {
   std::string result;
   while (!text.empty()) {

@@ -10,6 +10,8 @@
 #include <string_view>
 #include <vector>
 
+#include "values/fail.h"
+
 namespace rotary::files {
 
 using Sink = std::function<void(std::span<const std::byte>)>;
@@ -93,8 +95,7 @@ std::string ranges(const std::vector<Integer>& rising) {
 std::vector<std::string_view> words(std::string_view list, char separator = ' ');
 bool is_listed(std::string_view word, std::string_view list);    // whether the word is in a list separated by blanks
 std::string lower(std::string_view text);                        // A to Z only
-// text on one line, with control characters as \xNN, so that a name from a file cannot add lines to the output.
-std::string printable(std::string_view text);
+using detail::printable;
 // For error sentences: control characters and bytes that are not UTF-8 as \xNN.
 std::string legible(std::string_view text);
 // The text, or its first `most` bytes, the last character whole, and "...".

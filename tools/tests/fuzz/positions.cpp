@@ -169,7 +169,7 @@ void check_named(std::string_view text) {
     const auto set = parse_named_positions(text, 3);
     if (set) require(std::cmp_equal(set->integers.size(), set->axes * set->batch * set->tokens), "sizes");
   } catch (const Error& error) {
-    require(error.code() == Code::POSITION, "unexpected code " + std::string(name(error.code())));
+    require_refusal(error, "[", {"POSITION", "FILE"});  // mask:FILE
   }
 }
 
@@ -220,6 +220,7 @@ std::vector<std::string> words() {
           " ",
           ".5",
           "packed:",
+          "mask:",
           "image:",
           "zigzag:",
           "contiguous:",
