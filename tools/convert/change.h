@@ -59,8 +59,8 @@ bool has_size(const TensorInfo&, const Change&);
 // Reads bytes [offset, offset + out.size()) of a tensor.
 using Reader = std::function<void(std::uint64_t offset, std::span<std::byte> out)>;
 
-// The tensor's bytes after the change, in order. The tensor must obey both rules. In memory are a megabyte and a row;
-// of packed_rows two copies of the tensor.
+// The tensor's bytes after the change, in order. The tensor must obey both rules. It takes a megabyte and a row;
+// packed_rows takes two copies of the tensor.
 void stream_changed(const TensorInfo&, const Change&, const Reader&, const files::Sink&);
 
 // stream_changed of a tensor in memory.

@@ -112,7 +112,7 @@ void make_whole(FoundPositions& found) {
   if (2 * same > std::ssize(rounded)) found.position = std::move(rounded);
 }
 
-// None where some row has no position that explains all of its pairs.
+// std::nullopt if some row has no position that explains all of its pairs.
 std::optional<FoundPositions> find_positions(const Turns& turns, const Motion& speeds, int axis,
                                              const std::vector<double>& expected) {
   FoundPositions found;
