@@ -72,6 +72,18 @@ std::vector<Value> list_of(const Value* values, std::size_t count) {
 }
 std::optional<double> given_of(double value) { return std::isnan(value) ? std::nullopt : std::optional(value); }
 
+// Throws VALUE for a field that the scaling does not read and that has been set. `read`: the names that it reads.
+template <class Member, std::size_t N>
+void check_unread(const rotary_rope& rope, const detail::Named<Member> (&rows)[N],
+                  const std::vector<std::string>& read) {
+  static const auto usual = defaults<rotary_rope>();
+  for (const auto& [member, name] : rows) {
+    const auto given = rope.*member, kept = usual.*member;
+    if (given == kept || (!(given < kept) && !(kept < given)) || std::ranges::find(read, name) != read.end()) continue;
+    fail(Code::VALUE, "frequencies", name, " is set but the scaling does not read it");
+  }
+}
+
 struct Fill {
   const rotary_rope& rope;
   std::size_t pairs;
@@ -91,13 +103,15 @@ struct Fill {
 Rope rope_of(const rotary_rope& r) {
   check_reserved("frequencies", "rope", r.reserved | r.reserved_too);
   Rope rope{.head_dim = r.head_dim, .rotary_dim = r.rotary_dim, .base = r.base, .exponent_dim = r.exponent_dim};
+  // Lists are not read for sizes that frequencies() refuses.
   const int block = r.rotary_dim == 0 ? r.head_dim : r.rotary_dim;
-  const auto pairs = static_cast<std::size_t>(std::clamp(block, 0, 1 << 20) / 2);  // frequencies() refuses others
+  const bool is_sound = block >= 0 && block <= r.head_dim && r.head_dim <= 1 << 20 && r.summed_axes <= 256;
+  const auto pairs = static_cast<std::size_t>(is_sound ? block / 2 : 0);
   rope.pairing = pairing_of("frequencies", r.pairing);
   rope.clockwise = r.clockwise != 0;
   rope.axis = list_of(r.axis, pairs);
   rope.index = list_of<int>(r.index, pairs);
-  const auto axes = static_cast<std::size_t>(std::clamp(r.summed_axes, 1, 256));
+  const auto axes = static_cast<std::size_t>(std::max(r.summed_axes, 1));
   const auto head_rows = static_cast<std::size_t>(std::max(r.head_rows, 1));
   rope.head_rows = r.head_rows, rope.summed_axes = r.summed_axes;
   rope.inv_freq = list_of(r.inv_freq, head_rows * axes * pairs);
@@ -109,22 +123,33 @@ Rope rope_of(const rotary_rope& r) {
   scalings::for_each_scaling([&](const auto& scaling) {
     if (left-- == 0) rope.scaling = scaling;
   });
+  std::vector<std::string> read;
   std::visit(
       [&](auto& held) {
-        scalings::for_each_field(held, [&](const auto& field, auto& value) { Fill{r, pairs}(field.name, value); });
+        scalings::for_each_field(held, [&](const auto& field, auto& value) {
+          Fill{r, pairs}(field.name, value);
+          read.emplace_back(field.name);
+        });
       },
       rope.scaling);
+  check_unread(r, number_fields, read);
+  check_unread(r, flags, read);
+  check_unread(r, lists, read);
   return rope;
 }
 
 Positions positions_of(const char* operation, const rotary_positions& p) {
   position_constants.index(operation, p.type, "the type of positions");
   if (p.type == ROTARY_RUN) {
+    if (p.values != nullptr)
+      fail(Code::VALUE, operation,
+           "values of the positions must be null where their type is ROTARY_RUN, but are given");
     if (p.batch == 1 && p.axes == 1) return positions(p.first, p.tokens);
     fail(Code::SHAPE, operation, "a run of positions must have one batch row and one axis");
   }
   if (p.axes < 1 || p.batch < 1 || p.tokens < 0 || p.tokens > (std::int64_t{1} << 60) / p.axes / p.batch)
-    fail(Code::SHAPE, operation, "positions must have tokens, and at least one batch row and one axis");
+    fail(Code::SHAPE, operation, "positions must have from 0 to 2^60 values, and at least one batch row and one axis");
+  if (p.first != 0) fail(Code::VALUE, operation, "first must be 0 where positions have values but got ", p.first);
   const auto count = static_cast<std::size_t>(p.tokens * p.axes * p.batch);
   if (count > 0) check_given(operation, "values of the positions", p.values);
   const auto view = [&]<class T>(const T* values) { return Positions(std::span(values, count), p.axes, p.batch); };

@@ -92,7 +92,8 @@ Pair pair(const char* operation, const char* name, const rotary_heads* x, const 
 }
 
 std::span<const float> query_scale_of(const char* operation, const rotary_options& o) {
-  if (o.query_scale == nullptr) return {};
+  if (o.query_scale == nullptr && o.query_scales == 0) return {};
+  check_given(operation, "query_scale", o.query_scale);
   if (o.query_scales < 1) fail(Code::SHAPE, operation, "query_scales must be at least 1 but got ", o.query_scales);
   if (o.parts != 1) fail(Code::VALUE, operation, "options must not have both a query_scale and parts");
   return {o.query_scale, static_cast<std::size_t>(o.query_scales)};
@@ -146,11 +147,15 @@ Sequences sequences_of(const char* operation, const rotary_sequences* sequences)
   check_reserved(operation, "sequences", given.reserved);
   return {given.indptr, given.indices, given.lengths, given.sequences, given.skip_missing != 0};
 }
-Slots slots_of(const rotary_cache& cache) {
+Slots slots_of(const char* operation, const rotary_cache& cache) {
   Slots slots = Slots::paged(cache.indptr, cache.indices, cache.batch_indices, cache.token_positions, cache.sequences);
   slots.slot = cache.slots, slots.slot_int32 = cache.slots_int32;
   slots.skip_missing = cache.skip_missing != 0;
-  if (slots.slot != nullptr || slots.slot_int32 != nullptr || detail::is_paged(slots)) return slots;
+  if (slots.slot != nullptr || slots.slot_int32 != nullptr || detail::is_paged(slots)) {
+    if (cache.firsts != nullptr)
+      fail(Code::SHAPE, operation, "slots must be given by firsts, by a slot mapping or by pages, but got several");
+    return slots;
+  }
   return cache.firsts != nullptr ? Slots::each_row(cache.firsts) : Slots::rows(cache.first);
 }
 
@@ -417,7 +422,7 @@ rotary_status rotary_rotate_append(const rotary_heads* q, const rotary_heads* q_
     const Cache to = cache_of(operation, given);
     if (keys.first != 0)
       fail(Code::SHAPE, operation, "k must have first 0 but got ", keys.first, ": give its rotated elements alone");
-    const Slots slots = slots_of(given);
+    const Slots slots = slots_of(operation, given);
     with_options(operation, options, queries.in.first, [&](const RotateOptions& o) {
       rotate_append(queries.in.heads, queries.out(), keys.heads, values.heads, table_of(operation, table), to, slots,
                     o);

@@ -49,8 +49,8 @@ void refuse_sizes(const Names& names, const Layout& x, const Layout& out, const 
     fail(Code::SHAPE, names.operation, side, " must have a multiple of the ", table.head_rows,
          " heads that the table has rows for but has ", x.heads);
   if (table.rotary_dim() > x.head_dim)
-    fail(Code::SHAPE, names.operation, "rotary_dim must be at most head_dim ", x.head_dim, " but the table's is ",
-         table.rotary_dim());
+    fail(Code::SHAPE, names.operation, "rotary_dim must be at most ", x.head_dim,
+         ", the elements of a head from first on, but the table's is ", table.rotary_dim());
 }
 
 struct Stride {

@@ -27,8 +27,8 @@ std::int64_t check_sequences(const S& s, const Layout& l) {
   if (paged) {
     check_pointer("shift", "indptr", s.indptr, sizeof(std::int32_t));
     check_pointer("shift", "indices", s.indices, sizeof(std::int32_t));
-    check_not_null("shift", "lengths", s.lengths);
   }
+  if (paged || s.by_row) check_not_null("shift", "lengths", s.lengths);
   check_aligned("shift", "lengths", s.lengths, sizeof(std::int32_t));
   return paged ? s.sequences : l.batch;
 }

@@ -14,6 +14,7 @@
 #include "cpu/targets.h"
 #include "positions.h"
 #include "rotary/rotary.h"
+#include "rotate/overlap.h"
 #include "rotate/refuse.h"
 #include "runtime/compiler.h"
 #include "runtime/float_state.h"
@@ -312,8 +313,15 @@ void write_rows(const Frequencies& f, const Positions& positions, void* cos, voi
   if (stride < pairs)
     fail(Code::SHAPE, "write_rows", "stride must be at least the ", pairs, " pairs of a row but got ", stride);
   if (rows == 0) return;
-  check_pointer("write_rows", "cos", cos, static_cast<std::size_t>(bytes_of(dtype)));
-  check_pointer("write_rows", "sin", sin, static_cast<std::size_t>(bytes_of(dtype)));
+  const Layout written{.tokens = rows,
+                       .heads = table.head_rows(),
+                       .head_dim = table.pairs(),
+                       .token_stride = stride,
+                       .head_stride = table.pairs()};
+  const ConstHeads cos_rows{cos, dtype, written}, sin_rows{sin, dtype, written};
+  check_readable("write_rows", "cos", cos_rows);
+  check_readable("write_rows", "sin", sin_rows);
+  check_disjoint("write_rows", memory_of("cos", cos_rows), memory_of("sin", sin_rows));
   by_type(dtype, [&]<class T>(T) {
     for (std::int64_t r = 0; r < rows; ++r) {
       for (std::int64_t i = 0; i < pairs; ++i) {

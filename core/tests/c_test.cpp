@@ -454,6 +454,8 @@ TEST(C, PackedTensorsAndCaches) {
   expect_refused(append(0), ROTARY_SHAPE, "below the 1 sequences");
   cache.skip_missing = 1;
   expect_ok(append(0));
+  cache.firsts = firsts.data();
+  expect_refused(append(0), ROTARY_SHAPE, "slots must be given by firsts, by a slot mapping or by pages");
 }
 
 // The fields that take constants, in calls of which all else is right.
@@ -470,12 +472,11 @@ struct Fields {
 
 // The first status of these calls that is not OK.
 rotary_status call_with(const std::function<void(Fields&)>& change) {
-  static const std::vector<double> factors{1, 2};
   static const std::vector<std::int64_t> zeros(2);  // positions of any type
   std::vector<float> x(8), k(8), v(8), k_cache(8), v_cache(8), cos(4), sin(4);
   Fields f;
-  f.rope.factor = 2, f.rope.trained_length = 8, f.rope.short_factor = f.rope.long_factor = factors.data();
-  f.at.values = zeros.data();
+  f.rope.trained_length = 8;
+  f.at.values = zeros.data(), f.at.type = ROTARY_INT64;
   f.rows = rows_of(k_cache.data(), v_cache.data(), 2, 2, 2);
   f.x = view_of(x, thd(2, 1, 4));
   f.cache = cache_of(nhd(k_cache.data(), v_cache.data(), 1, 2, 1, 4), Slots::rows(0));
@@ -523,8 +524,17 @@ TEST(C, AFieldRefusesTheConstantsOfEveryOtherKind) {
   };
   const Field fields[] = {
       {"rope.pairing", pairings, [](Fields& f, std::int32_t c) { f.rope.pairing = c; }},
-      {"rope.scaling", scalings, [](Fields& f, std::int32_t c) { f.rope.scaling = c; }},
-      {"positions.type", position_types, [](Fields& f, std::int32_t c) { f.at.type = c; }},
+      {"rope.scaling", scalings,
+       [](Fields& f, std::int32_t c) {
+         static constexpr double factors[] = {1, 2};
+         f.rope.scaling = c;
+         if (c == ROTARY_LONGROPE) f.rope.short_factor = f.rope.long_factor = factors;
+       }},
+      {"positions.type", position_types,
+       [](Fields& f, std::int32_t c) {
+         f.at.type = c;
+         if (c == ROTARY_RUN) f.at.values = nullptr;
+       }},
       {"angles", angles, [](Fields& f, std::int32_t c) { f.angles = c; }},
       {"rounding", types, [](Fields& f, std::int32_t c) { f.rounding = c; }},
       {"between's rounding", types, [](Fields& f, std::int32_t c) { f.between = c; }},
@@ -688,6 +698,13 @@ TEST(C, RefusesWithACodeAndASentenceOfThisThread) {
   wrong.scaling = 11;
   expect_refused(rotary_frequencies_make(&wrong, 0, &f), ROTARY_SCALING,
                  "scaling must be one from ROTARY_UNSCALED to ROTARY_THETA_SCALE");
+  wrong = rope, wrong.factor = 8;
+  expect_refused(rotary_frequencies_make(&wrong, 0, &f), ROTARY_VALUE,
+                 "factor is set but the scaling does not read it");
+  wrong = rope, wrong.summed_axes = 257, wrong.inv_freq = &wrong.base;
+  expect_refused(rotary_frequencies_make(&wrong, 0, &f), ROTARY_SHAPE, "summed_axes must be from 0 to 256 but got 257");
+  wrong = rope, wrong.head_dim = 2000000000, wrong.axis = reinterpret_cast<const std::uint8_t*>(&wrong.base);
+  expect_refused(rotary_frequencies_make(&wrong, 0, &f), ROTARY_SHAPE, "head_dim must be from 1 to 2^20");
   expect_refused(rotary_frequencies_make(nullptr, 0, &f), ROTARY_VALUE, "rope must not be null");
   expect_refused(rotary_frequencies_make(&rope, 0, nullptr), ROTARY_VALUE, "frequencies must not be null");
   rotary_rope raw{};
@@ -700,12 +717,21 @@ TEST(C, RefusesWithACodeAndASentenceOfThisThread) {
   expect_refused(rotary_rotate(&heads, nullptr, nullptr, nullptr), ROTARY_VALUE, "table must not be null");
   auto options = initialised(rotary_options_init);
   assign(h, run_of(0, 2));
-  options.part = 3, options.parts = 3;
+  options.query_scales = 2;
+  expect_refused(rotary_rotate(&heads, nullptr, h.table, &options), ROTARY_VALUE, "query_scale must not be null");
+  options.query_scales = 0, options.part = 3, options.parts = 3;
   expect_refused(rotary_rotate(&heads, nullptr, h.table, &options), ROTARY_VALUE, "part must be from 0");
   auto at = run_of(0, 2);
+  const auto expect_refused_at = [&](const std::string& rule) {
+    expect_refused(rotary_table_assign(h.table, h.frequencies, &at, ROTARY_EXACT, ROTARY_F32), ROTARY_VALUE, rule);
+  };
   at.type = ROTARY_INT64;
-  expect_refused(rotary_table_assign(h.table, h.frequencies, &at, ROTARY_EXACT, ROTARY_F32), ROTARY_VALUE,
-                 "values of the positions");
+  expect_refused_at("values of the positions must not be null");
+  const std::int64_t numbers[] = {5, 6};
+  at.values = numbers, at.first = 5;
+  expect_refused_at("first must be 0 where positions have values but got 5");
+  at.type = ROTARY_RUN;
+  expect_refused_at("must be null where their type is ROTARY_RUN");
   expect_refused(rotary_use_target("abacus"), ROTARY_TARGET, "abacus");
   std::string other = "unset";
   std::thread([&] { other = rotary_error(); }).join();

@@ -145,7 +145,7 @@ class RandomRopes {
     s.truncate = chance();
     if (chance()) {
       s.beta_fast = spread(1, 100);
-      s.beta_slow = chance() ? s.beta_fast : spread(0.1, 4);
+      s.beta_slow = chance() ? s.beta_fast : std::min(s.beta_fast, spread(0.1, 4));
     }
     if (chance()) s.mscale = spread(0.1, 2);
     if (chance()) s.mscale_all_dim = chance() ? 0 : spread(0.1, 2);

@@ -132,12 +132,15 @@ TEST(ShiftOfACache, SaysWhatIsWrong) {
                [&] { shift(k, v, table, 0, -1); });
   expect_error("SHAPE", "[shift] the table must have one row but got 1 times 2",
                [&] { shift(k, v, Table(cos, sin, 8, Pairing::half), 0, 1); });
-  expect_error("SHAPE", "[shift] rotary_dim must be at most head_dim 15 but the table's is 16",
+  expect_error("SHAPE",
+               "[shift] rotary_dim must be at most 15, the elements of a head from first on, but the table's is 16",
                [&] { shift(k, v, table, 0, 1, {.first = 1}); });
   expect_error("SHAPE", "[shift] v must have the batch and the tokens of k, [2, 8, 2, 16], but got [2, 7, 2, 16]",
                [&] { shift(k, at(1024, bthd(2, 7, 2, 16)), table, 0, 1); });
   expect_error("SHAPE", "[shift] sequence 1 must lie in its pages, 1 of 8 tokens, but its length is 9",
                [&] { shift(k, v, table, 0, 1, pages(lengths.data())); });
+  expect_error("SHAPE", "[shift] lengths must point to its elements but got null",
+               [&] { shift(k, v, table, 0, 1, Sequences::each_row(nullptr)); });
   // Only the pages of tokens that move, of 2 tokens each, must exist.
   const std::array<std::int32_t, 2> four{0, 4}, seven{7, 0};
   std::array<std::int32_t, 4> indices{0, 1, -1, 3};

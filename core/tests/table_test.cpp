@@ -183,9 +183,15 @@ TEST(Table, RefusesWhatItCannotBeMadeOf) {
   }
   const Positions endless = positions(0, std::numeric_limits<std::int64_t>::max() / 2);
   expect_error_with("SHAPE", "memory", [&] { Table(frequencies_of(4), endless); });
-  float row[4];
-  const auto write = [&](DType dtype) { write_rows(frequencies_of(4), positions(0, 1), row, row, dtype, 4); };
-  expect_error_with("DTYPE", "[write_rows]", [&] { write(static_cast<DType>(9)); });
+  float rows[32];
+  const auto write = [&](float* sin, std::int64_t stride, DType dtype) {
+    return [=, &rows] { write_rows(frequencies_of(4), positions(0, 4), rows, sin, dtype, stride); };
+  };
+  expect_error_with("DTYPE", "[write_rows]", write(rows + 4, 8, static_cast<DType>(9)));
+  expect_error_with("ALIAS", "[write_rows]", write(rows + 4, 4, DType::f32));
+  expect_error_with("SHAPE", "[write_rows] cos must span less than 2^63 bytes",
+                    write(rows + 4, std::numeric_limits<std::int64_t>::max(), DType::f32));
+  EXPECT_NO_THROW(write(rows + 4, 8, DType::f32)());  // vLLM's rows: cos and sin in one
 }
 
 TEST(Table, RefusesAFloat32AngleThatOverflows) {

@@ -109,6 +109,13 @@ void check_together(const Llama3& s, const Pairs&) {
   require(s.high >= s.low, Code::SCALING, s.high, "llama3 high must be at least low (", s.low, ")");
 }
 
+template <class S>
+requires std::same_as<S, Yarn> || std::same_as<S, YarnLog>
+void check_together(const S& s, const Pairs&) {
+  require(s.beta_fast >= s.beta_slow, Code::SCALING, s.beta_fast, scalings::Row<S>::facts.name,
+          " beta_fast must be at least beta_slow (", s.beta_slow, ")");
+}
+
 void check_together(const LongRope& s, const Pairs& pairs) {
   require(s.trained_length > 1 || !scalings::needs_log_of_length(s, pairs.length), Code::SCALING, s.trained_length,
           "longrope trained_length must be above 1 (the attention factor divides by its logarithm)");
@@ -181,6 +188,8 @@ void check_geometry(const Rope& rope, int rotary_dim) {
   require(std::isfinite(rope.base) && rope.base > 1, Code::SCALING, rope.base,
           "base must be finite and above 1 (at 1 all pairs would turn at the same speed, below 1 ever faster along the "
           "head)");
+  require(rope.summed_axes >= 0 && rope.summed_axes <= 256, Code::SHAPE, rope.summed_axes,
+          "summed_axes must be from 0 to 256");
   const auto pairs = static_cast<std::size_t>(rotary_dim / 2);
   const auto one_each = [&](const char* name, std::size_t size) {
     require(size == 0 || size == pairs, Code::SHAPE, size, name, " must be empty or have one entry per pair, ", pairs,

@@ -15,6 +15,7 @@ namespace rotary::detail {
 // The text that std::to_chars writes with these arguments after the value.
 template <class... How>
 std::string number_text(std::floating_point auto value, How... how) {
+  if (std::isnan(value)) return "nan";  // whatever its sign
   std::array<char, 400> buffer{};  // the largest double has 309 digits before the point
   char* const begin = buffer.data();
   return {begin, std::to_chars(begin, begin + buffer.size(), value, how...).ptr};

@@ -330,6 +330,8 @@ std::string rope_text(const NamedRope& rope) {
   const LongRope* lists = std::get_if<LongRope>(&*rope.scaling);
   if (lists == nullptr || rope.length == 0) {
     text += words_of(*rope.scaling);
+  } else if (lists->long_factor == lists->short_factor) {
+    text += "the one list of longrope";
   } else {
     text += rope.length > lists->trained_length ? "the long list of longrope" : "the short list of longrope";
   }

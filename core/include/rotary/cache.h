@@ -76,10 +76,10 @@ ROTARY_API Cache latent_rows(void* rows, std::int64_t pages, int page_size, int 
 
 // ---- Slots: where the tokens of a call go ----------------------------------------------------------
 
-// The page of token i (batch row * tokens + token) and its place there. Negative numbers are padding: the token's k and
-// v are not written. A slot, sequence or page that does not exist is SHAPE, or padding too with skip_missing (not for
-// rows and each_row); on a device it is always padding. No two tokens of a call may have the same slot: it would hold a
-// mixture of both.
+// The page of token i (batch row * tokens + token) and its place there. A slot, batch index or position below 0 is
+// padding: the token's k and v are not written. A page of the table below 0 does not exist. A slot, sequence or page
+// that does not exist is SHAPE, or padding too with skip_missing (not for rows and each_row); on a device it is always
+// padding. No two tokens of a call may have the same slot: it would hold a mixture of both.
 template <class Memory>
 struct SlotsIn {
   static constexpr std::int64_t no_first = std::numeric_limits<std::int64_t>::min();
@@ -151,7 +151,7 @@ ROTARY_API void rotate_append(const ConstHeads& q, const Heads& q_out, const Con
 template <class Memory>
 struct SequencesIn {
   // Contiguous caches: sequence s is page s, with lengths[s] tokens.
-  static SequencesIn each_row(const std::int32_t* lengths) noexcept { return {.lengths = lengths}; }
+  static SequencesIn each_row(const std::int32_t* lengths) noexcept { return {.lengths = lengths, .by_row = true}; }
   // flashinfer: sequence s has the pages indices[indptr[s]] to indices[indptr[s + 1] - 1]. For vLLM's block table,
   // [sequences, blocks], indptr[s] is s * blocks.
   static SequencesIn paged(const std::int32_t* indptr, const std::int32_t* indices, const std::int32_t* lengths,
@@ -164,6 +164,7 @@ struct SequencesIn {
   const std::int32_t* lengths = nullptr;  // tokens of each sequence
   int sequences = 0;
   bool skip_missing = false;
+  bool by_row = false;  // each_row: null lengths are an error
 };
 using Sequences = SequencesIn<Host>;
 

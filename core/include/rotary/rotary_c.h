@@ -164,9 +164,9 @@ enum { ROTARY_RUN = 300, ROTARY_INT32 = 301, ROTARY_INT64 = 302, ROTARY_DOUBLE =
  * tensors of any batch size; one axis serves ropes of several (text), and axes that no pair uses are not read. */
 typedef struct rotary_positions {
   uint32_t size;
-  int32_t type; /* the type of values; ROTARY_RUN, the default: a run from first on, values is not read */
+  int32_t type; /* the type of values; ROTARY_RUN, the default: a run from first on, and values is null */
   const void *values;
-  int64_t first;
+  int64_t first; /* the run's first position; 0 with values */
   int64_t tokens;
   int32_t batch; /* default 1 */
   int32_t axes;  /* default 1 */

@@ -254,7 +254,8 @@ ROTARY_API Table between(const Frequencies& from, const Positions& from_position
 
 // Writes the rows of Table(frequencies, positions, {angles, rounding to dtype}) as dtype: row r, [head_rows, pairs], of
 // token r % tokens in batch row r / tokens goes to cos + r * stride and sin + r * stride (in elements). Allocates a
-// table. Throws what Table throws, and SHAPE (a stride below the row's size, null), DTYPE (unknown, misaligned).
+// table. Throws what Table throws, and SHAPE (a stride below the row's size, rows that span 2^63 bytes, null), DTYPE
+// (unknown, misaligned), ALIAS (cos and sin overlap).
 ROTARY_API void write_rows(const Frequencies&, const Positions&, void* cos, void* sin, DType, std::int64_t stride,
                            Angles = Angles::exact, const Executor& = serial());
 void write_rows(const Frequencies&, const Positions&, void*, void*, DType, std::int64_t, Angles,

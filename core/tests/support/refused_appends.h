@@ -106,7 +106,7 @@ class JudgedAppends {
     rotate_append("SHAPE", "q_out must have the shape of q, [2, 3, 4, 16], but got [2, 3, 2, 16]",
                   [](Append& c) { c.q_out.layout = bthd(2, 3, 2, 16); });
     rotate_append("SHAPE", "table has 2 rows but q has 3 tokens", [](Append& c) { c.rows = 2; });
-    rotate_append("SHAPE", "rotary_dim must be at most head_dim 16 but the table's is 18",
+    rotate_append("SHAPE", "rotary_dim must be at most 16, the elements of a head from first on, but the table's is 18",
                   [](Append& c) { c.pairs = 9; });
   }
 

@@ -94,7 +94,8 @@ class JudgedCalls {
     add("SHAPE", "table has 2 rows but x has 3 tokens", call,
         [](C& c) { c.table.tokens = 2, c.direction = Direction::backward; });
     add("SHAPE", "table has 3 batch rows but x has 2", call, [](C& c) { c.table.batch = 3; });
-    add("SHAPE", "rotary_dim must be at most head_dim 16 but the table's is 18", call, [](C& c) { c.table.pairs = 9; });
+    add("SHAPE", "rotary_dim must be at most 16, the elements of a head from first on, but the table's is 18", call,
+        [](C& c) { c.table.pairs = 9; });
     add("VALUE", "direction must be forward or backward but got value 2", call,
         [](C& c) { c.direction = static_cast<Direction>(2); });
     x("SHAPE", "", [](Heads& h) { h.layout.batch_stride = 0; });
@@ -165,7 +166,7 @@ class JudgedCalls {
       c.table.tokens = 0;
     });
     k("SHAPE", "q and k must have one batch but got 2 and 1", [](Heads& h) { h.layout = bthd(1, 3, 2, 16); });
-    k("SHAPE", "rotary_dim must be at most head_dim 14 but the table's is 16",
+    k("SHAPE", "rotary_dim must be at most 14, the elements of a head from first on, but the table's is 16",
       [](Heads& h) { h.layout = bthd(2, 3, 2, 14); });
     k("ALIAS", std::string("what is written to q must not overlap k") + overlap, [&](Heads& h) { put(h, 64); });
 
