@@ -108,6 +108,14 @@ TEST(Config, limits_are_taken_and_what_lies_beyond_is_refused) {
   EXPECT_EQ(code_of(R"({"model_type": "llama", )" + layers +
                     R"("head_dim": 2, "rope_scaling": {"rope_type": "ntk_aware", "factor": 2}})"),
             "SCALING");
+  for (const bool beyond : {false, true}) {  // 256 ropes of one part, 64 parts
+    std::string bases = "2", parts = model("llama", "");
+    for (int i = 3; i < 258 + beyond; ++i) bases += ", " + std::to_string(i);
+    for (int i = 1; i < 64 + beyond; ++i) parts += ", \"text_" + std::to_string(i) + "\": " + model("llama", "");
+    const char* code = beyond ? "CONFIG_VALUE" : "none";
+    EXPECT_EQ(code_of(model("step3p5", "\"rope_theta\": [" + bases + "]", 256 + beyond)), code);
+    EXPECT_EQ(code_of("{\"text_0\": " + parts + "}"), code);
+  }
   const auto scaling_of = [&](const char* factor) {
     return std::string(name(only(parse_config(oss + R"("rope_scaling_factor": )" + factor + "}")).rope.scaling));
   };
