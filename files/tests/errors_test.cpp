@@ -69,11 +69,15 @@ TEST(Config, limits_are_taken_and_what_lies_beyond_is_refused) {
                "rope_scaling": {"original_max_position_embeddings": 4096, "rope_type": )" +
            std::string(keys) + "}}";
   };
+  const auto theta_scaled = [](const std::string& length) {  // above 2 pi
+    return model(
+        "llama",
+        R"("rope_scaling": {"type": "theta_scale", "factor": 4, "original_max_position_embeddings": )" + length + "}");
+  };
   const std::string mistral = params + ", ", layers = R"("num_hidden_layers": 2, "num_attention_heads": 4, )",
                     oss = R"({"initial_context_length": 64, "hidden_size": 64, )" + layers;
   for (const auto& [json, code] : std::vector<std::pair<std::string, std::string>>{
            {scaled(R"("longrope", "factor": 2, "short_factor": [1e15, 1, 1, 1e-15], "long_factor": [1, 1, 1, 1])"), ""},
-           {scaled(R"("longrope", "factor": 2, "short_factor": [1, 1, 1, 0], "long_factor": [1, 1, 1, 1])"), "VALUE"},
            {scaled(R"("llama3", "factor": 1e15, "low_freq_factor": 1e15, "high_freq_factor": 1e15)"), ""},
            {scaled(R"("llama3", "factor": 8, "low_freq_factor": 0, "high_freq_factor": 4)"), "VALUE"},
            {scaled(R"("yarn", "factor": 1e15, "attention_factor": 1e15, "beta_fast": 1e15, "beta_slow": 1e15)"), ""},
@@ -84,7 +88,13 @@ TEST(Config, limits_are_taken_and_what_lies_beyond_is_refused) {
            {model("llama", R"("rope_scaling": {"type": "yarn", "original_max_position_embeddings": 131072})"), ""},
            {scaled(R"("yarn", "factor": 4, "attention_factor": 0)"), ""},
            {scaled(R"("yarn_log", "factor": 4, "beta_fast": 1, "beta_slow": 2)"), "VALUE"},
-           {scaled(R"("theta_scale", "factor": 4, "max_position_embeddings": 6)"), ""},
+           {scaled(R"("longrope", "factor": 1e15, "short_factor": [1, 1, 1, 1], "long_factor": [1, 1, 1, 1])"), ""},
+           {scaled(R"("llama3", "factor": 8, "low_freq_factor": 1, "high_freq_factor": 2e15)"), "VALUE"},
+           {scaled(R"("ntk", "factor": 8, "mixed_b": 0)"), ""},
+           {scaled(R"("ntk", "factor": 8, "mixed_b": 16.5)"), "VALUE"},
+           {model("llama", R"("rope_scaling": {"type": "yarn", "original_max_position_embeddings": 262144})"), "VALUE"},
+           {theta_scaled("6"), "VALUE"},
+           {theta_scaled("7"), ""},
            {model("llama", R"("rope_condense_ratio": 1e15)"), ""},
            {model("granite_swa", R"("layer_rope_theta": [1e4, 2e4, 0, 1e4], "rope_theta": 5e5)"), ""},
            {model("llama", R"("rope_parameters": false)"), ""},
