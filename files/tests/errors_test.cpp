@@ -101,6 +101,7 @@ TEST(Config, limits_are_taken_and_what_lies_beyond_is_refused) {
            {model("step3p5", R"("rope_theta": [1e4, 1e4, 1e4, 1])"), "VALUE"},
            {model("laguna", R"("num_attention_heads_per_layer": [8, 8, 16, 1], "num_kv_heads": [1, 1, 1, 1])"), ""},
            {model("llama", R"("per_layer_config": {"0": {"num_attention_heads": 0}})"), "VALUE"},
+           {model("lfm2", R"("full_attn_idxs": [0, 3])"), ""},
            {model("deepseek_v3", R"("qk_nope_head_dim": 0)"), ""},
            {mistral + R"("rope_theta": 1})", "VALUE"},
            {mistral + R"("rope_theta": 1.5})", ""},
