@@ -174,7 +174,6 @@ Pairing pairing_of(const Part& part) {
     // transformers tests for true, so null counts as false.
     const bool null = part.keys.is_null(key);
     const auto interleaved = null ? std::optional(false) : part.keys.boolean(key);
-    part.keys.mark(key);
     part.record_or_default("pairing", key);
     if (interleaved && *interleaved != (pairing != Pairing::half)) {
       pairing = *interleaved ? Pairing::interleaved : Pairing::half;

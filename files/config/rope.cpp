@@ -294,10 +294,7 @@ class RopeSource {
     } else {
       rope.base = top_base(has_sliding_base(layer, keys.has_value()));
     }
-    if (const auto own = part_.family.quirk->partial; own != nullptr && !rope.partial) {
-      rope.partial = own(layer);
-      rope.partial_from = {OriginKind::model_default, part_.name()};
-    }
+    if (const auto own = part_.family.quirk->partial; own != nullptr && !rope.partial) rope.partial = own(layer);
     if (layer.partial) {
       rope.partial = layer.partial;
       rope.partial_from = layer.partial_from;

@@ -76,10 +76,7 @@ int read_mla_size(const Part& part, Origin& from, const char* key, int default_v
   return *size;
 }
 
-void derive_mla_head_dim(const Part& part, HeadShape& shape) {
-  shape.head_dim = shape.first + shape.block;
-  part.derived("head_dim", "qk_nope_head_dim + qk_rope_head_dim");
-}
+void record_mla_head_dim(const Part& part) { part.derived("head_dim", "qk_nope_head_dim + qk_rope_head_dim"); }
 
 // [nope | rope]
 void read_mla_heads(const Part& part, HeadShape& shape) {
@@ -88,7 +85,7 @@ void read_mla_heads(const Part& part, HeadShape& shape) {
   shape.block = read_mla_size(part, shape.block_from, "qk_rope_head_dim", part.family.mla.rope);
   shape.first = read_mla_size(part, nope_from, "qk_nope_head_dim", part.family.mla.nope);
   part.origins().set("first", nope_from);
-  derive_mla_head_dim(part, shape);
+  record_mla_head_dim(part);
 }
 
 // Applies the values that the file has for this layer alone.
@@ -102,7 +99,7 @@ void apply_layer(const Part& part, const Layer& layer, HeadShape& shape) {
     shape.block_from = layer.turning_from;
   }
   part.origins().add(layer.origins);
-  if (shape.mla && layer.has_own()) derive_mla_head_dim(part, shape);
+  if (shape.mla && layer.has_own()) record_mla_head_dim(part);
   if (shape.mla) shape.head_dim = shape.first + shape.block;
 }
 

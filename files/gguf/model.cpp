@@ -95,6 +95,7 @@ class GgufScaling {
     record_scaling();
     record_trained_length();
     origins().set("scaling", long_factor);
+    origins().set("scaling.factor", {OriginKind::method_default, "longrope"});  // which the attention's replaces
     origins().set("scaling.short_factor", short_factor);
     origins().set("scaling.long_factor", long_factor);
   }

@@ -2,6 +2,8 @@
 // readings of configs are in files/tests/golden/readings.txt (readings_test.cpp).
 #include <filesystem>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "files/tests/config_helpers.h"
 #include "text/io.h"
@@ -57,6 +59,79 @@ TEST(Config, malformed_json_is_refused) {
   EXPECT_TRUE(says("{\"a\": \xFF}", "\\xFF"));
   EXPECT_TRUE(says("{\"model_type\": \"\xC3(\"}", "\\xC3("));
   EXPECT_TRUE(says("{\"a\": \"" + std::string(1000, 'a') + "\n\"}", "aaa..."));  // a part of what was read
+}
+
+// ---- limits ----
+
+TEST(Config, limits_are_taken_and_what_lies_beyond_is_refused) {
+  const auto scaled = [](const char* keys) {
+    return R"({"model_type": "llama", "num_hidden_layers": 2, "num_attention_heads": 1, "head_dim": 8,
+               "rope_scaling": {"original_max_position_embeddings": 4096, "rope_type": )" +
+           std::string(keys) + "}}";
+  };
+  const auto theta_scaled = [](const std::string& length) {  // above 2 pi
+    return model(
+        "llama",
+        R"("rope_scaling": {"type": "theta_scale", "factor": 4, "original_max_position_embeddings": )" + length + "}");
+  };
+  const std::string mistral = params + ", ", layers = R"("num_hidden_layers": 2, "num_attention_heads": 4, )",
+                    oss = R"({"initial_context_length": 64, "hidden_size": 64, )" + layers;
+  for (const auto& [json, code] : std::vector<std::pair<std::string, std::string>>{
+           {scaled(R"("longrope", "factor": 2, "short_factor": [1e15, 1, 1, 1e-15], "long_factor": [1, 1, 1, 1])"), ""},
+           {scaled(R"("llama3", "factor": 1e15, "low_freq_factor": 1e15, "high_freq_factor": 1e15)"), ""},
+           {scaled(R"("llama3", "factor": 8, "low_freq_factor": 0, "high_freq_factor": 4)"), "VALUE"},
+           {scaled(R"("yarn", "factor": 1e15, "attention_factor": 1e15, "beta_fast": 1e15, "beta_slow": 1e15)"), ""},
+           {scaled(R"("yarn", "factor": 4, "mscale": -1e15, "attn_factor": 1e15)"), ""},
+           {scaled(R"("yarn_log", "factor": 4, "beta_fast": 2, "beta_slow": 2)"), ""},
+           {model("llama", R"("rope_scaling": {"type": "linear", "factor": 2, "original_max_position_embeddings": 0})"),
+            "VALUE"},
+           {model("llama", R"("rope_scaling": {"type": "yarn", "original_max_position_embeddings": 131072})"), ""},
+           {scaled(R"("yarn", "factor": 4, "attention_factor": 0)"), ""},
+           {scaled(R"("yarn_log", "factor": 4, "beta_fast": 1, "beta_slow": 2)"), "VALUE"},
+           {scaled(R"("longrope", "factor": 1e15, "short_factor": [1, 1, 1, 1], "long_factor": [1, 1, 1, 1])"), ""},
+           {scaled(R"("llama3", "factor": 8, "low_freq_factor": 1, "high_freq_factor": 2e15)"), "VALUE"},
+           {scaled(R"("ntk", "factor": 8, "mixed_b": 0)"), ""},
+           {scaled(R"("ntk", "factor": 8, "mixed_b": 16.5)"), "VALUE"},
+           {model("llama", R"("rope_scaling": {"type": "yarn", "original_max_position_embeddings": 262144})"), "VALUE"},
+           {theta_scaled("6"), "VALUE"},
+           {theta_scaled("7"), ""},
+           {model("llama", R"("rope_condense_ratio": 1e15)"), ""},
+           {model("granite_swa", R"("layer_rope_theta": [1e4, 2e4, 0, 1e4], "rope_theta": 5e5)"), ""},
+           {model("llama", R"("rope_parameters": false)"), ""},
+           {model("step3p5", R"("rope_theta": [1e4, 1e4, 1e4, 1])"), "VALUE"},
+           {model("laguna", R"("num_attention_heads_per_layer": [8, 8, 16, 1], "num_kv_heads": [1, 1, 1, 1])"), ""},
+           {model("llama", R"("per_layer_config": {"0": {"num_attention_heads": 0}})"), "VALUE"},
+           {model("lfm2", R"("full_attn_idxs": [0, 3])"), ""},
+           {model("deepseek_v3", R"("qk_nope_head_dim": 0)"), ""},
+           {mistral + R"("rope_theta": 1})", "VALUE"},
+           {mistral + R"("rope_theta": 1.5})", ""},
+           {mistral + R"("kv_lora_rank": 8})", "MISSING"},
+           {mistral + R"("qk_rope_head_dim": 8})", "MISSING"},
+           {mistral + R"("qk_nope_head_dim": 8})", "MISSING"},
+           {R"({"dim": 64, "n_layers": 1, "n_heads": 2, "hidden_dim": 9})", "MODEL_TYPE"},
+           {params + R"(, "multiple_of": 8, "rope_scaling_factor": 1, "rope_high_freq_factor": 1})", ""},
+           {params + R"(, "multiple_of": 8, "rope_scaling_factor": 0.5})", "VALUE"},
+           {params + R"(, "multiple_of": 8, "rope_scaling_factor": 8, "rope_high_freq_factor": 0.5})", "VALUE"},
+           {oss + R"("rope_scaling_factor": 1, "rope_ntk_alpha": 0.5, "rope_ntk_beta": 0.5})", ""},
+           {oss + R"("rope_scaling_factor": 0.5})", "VALUE"}})
+    EXPECT_EQ(code_of(json), code.empty() ? "none" : code == "MODEL_TYPE" ? code : "CONFIG_" + code) << json;
+  // Refused where it is read, not only where it is used: the power r / (r - 2) of the base.
+  EXPECT_EQ(code_of(R"({"model_type": "llama", )" + layers +
+                    R"("head_dim": 2, "rope_scaling": {"rope_type": "ntk_aware", "factor": 2}})"),
+            "SCALING");
+  for (const bool beyond : {false, true}) {  // 256 ropes of one part, 64 parts
+    std::string bases = "2", parts = model("llama", "");
+    for (int i = 3; i < 258 + beyond; ++i) bases += ", " + std::to_string(i);
+    for (int i = 1; i < 64 + beyond; ++i) parts += ", \"text_" + std::to_string(i) + "\": " + model("llama", "");
+    const char* code = beyond ? "CONFIG_VALUE" : "none";
+    EXPECT_EQ(code_of(model("step3p5", "\"rope_theta\": [" + bases + "]", 256 + beyond)), code);
+    EXPECT_EQ(code_of("{\"text_0\": " + parts + "}"), code);
+  }
+  const auto scaling_of = [&](const char* factor) {
+    return std::string(name(only(parse_config(oss + R"("rope_scaling_factor": )" + factor + "}")).rope.scaling));
+  };
+  EXPECT_EQ(scaling_of("1"), "default");
+  EXPECT_EQ(scaling_of("1.5"), "yarn");
 }
 
 // ---- files and folders ----

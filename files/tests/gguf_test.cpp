@@ -128,9 +128,9 @@ TEST(Gguf, Llama31WithoutItsFactorsIsAWarning) {
   EXPECT_FALSE(noted(read_bytes(file(1e6F, 131072)), "rope_freqs.weight"));
   EXPECT_FALSE(noted(read_config(golden("gguf/llama31.gguf")), "this file has not"));
   EXPECT_FALSE(noted(read_bytes(file(5e5F, 131072)), "unless another part"));
-  const std::string parts = gguf_key("split.count", 2, gguf_value(std::uint16_t{2}));
-  EXPECT_TRUE(
-      noted(read_bytes(file(5e5F, 131072, parts)), "unless another part of the file has it: llama-gguf-split --merge"));
+  const auto parts = [](std::uint16_t count) { return gguf_key("split.count", 2, gguf_value(count)); };
+  EXPECT_TRUE(noted(read_bytes(file(5e5F, 131072, parts(2))), "unless another part of the file has it: llama-gguf-"));
+  EXPECT_FALSE(noted(read_bytes(file(5e5F, 131072, parts(1))), "unless another part"));
 }
 
 TEST(Gguf, ListsSayWhichLayersHaveARope) {
@@ -247,6 +247,9 @@ TEST(Gguf, LayersTurnAsTheirArchitectureSays) {
   EXPECT_EQ(olmo.ropes[0].layers, three_of_four);
   EXPECT_TRUE(std::holds_alternative<Unscaled>(olmo.ropes[0].rope.scaling));
   EXPECT_TRUE(std::holds_alternative<Linear>(olmo.ropes[1].rope.scaling));
+  EXPECT_TRUE(noted(olmo, "the layers with a sliding window have no scaling"));
+  EXPECT_FALSE(noted(bert, "have no scaling"));
+  EXPECT_EQ(read("olmo2", 0, "").ropes.size(), 1u);
 }
 
 TEST(Gguf, ValuesThatMakeNoSenseAreRefused) {
@@ -265,6 +268,14 @@ TEST(Gguf, ValuesThatMakeNoSenseAreRefused) {
   refuse("CONFIG_MISSING", "original_context_length", gguf_key("llama.rope.scaling.type", text, gguf_text("yarn")));
   refuse("CONFIG_MISSING", "dimension_sections", gguf_number("qwen2vl.context_length", 8), "qwen2vl");
   refuse("CONFIG_VALUE", "at least 1", key_f32("hunyuan-dense.rope.scaling.alpha", 0.5F), "hunyuan-dense");
+  const auto list = [](const std::string& key, std::initializer_list<std::int32_t> numbers) {
+    std::string bytes = gguf_value(std::uint32_t{5}) + gguf_value(std::uint64_t{numbers.size()});
+    for (const std::int32_t number : numbers) bytes += gguf_value(number);
+    return gguf_key(key, 9, bytes);
+  };
+  refuse("CONFIG_VALUE", "must be absent", list("llama.rope.dimension_sections", {4, 4}));
+  refuse("CONFIG_VALUE", "3 counts", list("qwen3vl.rope.dimension_sections", {2, 2, 2, 2}), "qwen3vl");
+  refuse("CONFIG_VALUE", "above 0", key_f32("llama.rope.scaling.attn_factor", 0));
   refuse("ROPE", "sliding_window_pattern", gguf_number("gemma4.attention.sliding_window", 8), "gemma4");
 }
 
@@ -289,6 +300,12 @@ TEST(Gguf, ADraftForDeepSeekV4TurnsAsItDoesUnlessAnotherArchitectureIsGiven) {
 }
 
 TEST(Gguf, HunyuansAlphaGrowsTheBase) {
+  const auto scaling = [](float value) {
+    const Model read = read_bytes(gguf_file("hunyuan-dense", 1, key_f32("hunyuan-dense.rope.scaling.alpha", value)));
+    return config_test::only(read).rope.scaling;
+  };
+  EXPECT_EQ(std::get<Ntk>(scaling(1)).factor, 1);
+  EXPECT_TRUE(std::holds_alternative<Unscaled>(scaling(0)));
   const std::string alpha = key_f32("hunyuan-dense.rope.scaling.alpha", 1000);
   const Model model = read_bytes(gguf_file("hunyuan-dense", 1, alpha));
   EXPECT_EQ(std::get<Ntk>(config_test::only(model).rope.scaling).factor, 1000);

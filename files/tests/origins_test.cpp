@@ -120,6 +120,12 @@ TEST(OriginLaws, every_value_has_one_origin_and_given_keys_hold_it) {
       ++ropes;
     }
   }
+  for (const auto& entry : std::filesystem::directory_iterator(test::golden("gguf"))) {
+    if (entry.path().extension() != ".gguf") continue;
+    SCOPED_TRACE(entry.path());
+    const Model model = read_config(entry.path());
+    for (const ModelRope& used : model.ropes) expect_every_value_once(model, used);
+  }
   EXPECT_GT(ropes, 100);
 }
 
