@@ -210,6 +210,8 @@ TEST(Equation, refusals) {
   Frequencies h = g;
   h.xpos.center = 1;
   sentence(Code::SHAPE, "with xpos from and to must be one rope", [&] { between(g, 1, h, 2); });
+  h = g, h.clockwise = true;
+  sentence(Code::SHAPE, "with xpos from and to must be one rope", [&] { between(g, 1, h, 2); });
   sentence(Code::POSITION, "whose distances are exact", [&] { between(g, 0.1, g, 1e20); });
 
   const Table table = per_head(4, 5);
@@ -284,6 +286,16 @@ TEST(Equation, a_rope_carries_it_to_its_frequencies) {
   EXPECT_EQ(scaled.inv_freq[15], 2 * rope.inv_freq[15]);
   rope.inv_freq.pop_back();
   EXPECT_EQ(tests::code_of([&] { frequencies(rope); }), Code::SHAPE);
+  const auto refused = [](Code code, auto member, auto value) {
+    Rope wrong{.head_dim = 8, .pairing = Pairing::half};
+    wrong.*member = value;
+    EXPECT_EQ(tests::code_of([&] { frequencies(wrong); }), code);
+  };
+  refused(Code::SHAPE, &Rope::head_rows, 0);
+  refused(Code::SHAPE, &Rope::summed_axes, -1);
+  refused(Code::SHAPE, &Rope::phase, std::vector<double>{1});
+  refused(Code::SCALING, &Rope::xpos, XPos{-1});
+  refused(Code::SCALING, &Rope::attention_factor, -1.0);
 }
 
 TEST(Equation, head_rows_without_their_frequencies_are_answered_by_what_to_do) {
