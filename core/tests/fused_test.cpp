@@ -187,6 +187,9 @@ TEST(FusedParts, KeysBehindQRotateWhereTheyAre) {
   expect_as_apart(q, with(&Layout::batch_stride, 1024), 32, 2048);
   expect_as_apart(q, with(&Layout::head_dim, 8), 32, 2048);
   expect_as_apart(q, q, 32, 2048, DType::f16, DType::bf16);
+  Layout alone = q;
+  alone.heads = 1, alone.head_stride = 24;  // without meaning for one head
+  expect_as_apart(alone, q, 16, 2048);
   expect_error_with("SHAPE", "q and k must have one batch but got 2 and 1",
                     [&] { expect_as_apart(q, with(&Layout::batch, 1), 32, 2048); });
   expect_error_with("SHAPE", "tokens", [&] { expect_as_apart(q, with(&Layout::tokens, 1), 32, 2048); });

@@ -160,6 +160,11 @@ TEST(ShiftOfACache, SaysWhatIsWrong) {
                "[shift] what is written to k must not overlap v but their elements overlap, or interleave with strides "
                "that are not the same",
                [&] { shift(k, at(511, l), table, 0, 1); });
+  const std::span<const float> inside = std::span(memory).first(8), outside = std::span(cos).first(8);
+  expect_error_with("ALIAS", "must not overlap the table's cos",
+                    [&] { shift(k, v, Table::borrow(inside, outside, 8, Pairing::half), 0, 1); });
+  expect_error_with("ALIAS", "must not overlap the table's sin",
+                    [&] { shift(k, v, Table::borrow(outside, inside, 8, Pairing::half), 0, 1); });
   shift(k, at(512, l), table, 0, 1);  // side by side
   Cache cache = nhd(memory.data() + 64, nullptr, 2, 8, 2, 16);
   cache.k_offset = -64;
