@@ -188,6 +188,9 @@ TEST(Equation, a_packed_tensor_and_rows_of_the_callers_turn_by_rows_per_head_too
   const Table by_number(rows);
   ASSERT_EQ(by_number.head_rows(), 2);
   EXPECT_EQ(by_number.cos()[16], table.cos()[0]);
+  std::vector<float> cos(100), sin(100);
+  write_rows(summed(2, 2, 8), Positions(integers(10, 500), 2), cos.data(), sin.data(), DType::f32, 20);
+  for (std::size_t i = 0; i < 80; ++i) EXPECT_EQ(cos[i / 16 * 20 + i % 16], table.cos()[i]) << i;
   Tensors x{3, 4}, y = x;
   rotate(x.view(), rows);
   rotate(y.view(), by_number);

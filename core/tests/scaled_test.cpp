@@ -108,6 +108,7 @@ TEST(ScaledQueriesOf, a_wrong_size_or_number_is_refused_and_nothing_written) {
   EXPECT_EQ(code({1, 1}), Code::SHAPE);
   EXPECT_EQ(code({1, 1, std::numeric_limits<float>::infinity()}), Code::VALUE);
   EXPECT_EQ(code_of([] { multiply({nullptr, DType::f32, {.tokens = -1, .head_dim = 4}}, {}); }), Code::SHAPE);
+  EXPECT_EQ(code_of([&] { multiply(of_q, {}, {.first = 1}); }), Code::SHAPE);
   EXPECT_EQ(q, std::vector<float>(24, 1));
   EXPECT_EQ(k, q);
 }
