@@ -121,7 +121,7 @@ template <class X>
   job.rest = x.data == out.data ? 0 : x.layout.head_dim - table.rotary_dim();
   if (has_elements(x.layout)) return add_strides(job, x, out, table, ranges);
   clear(job);
-  return x.layout.batch >= 0 && x.layout.tokens >= 0 && x.layout.heads >= 0 && x.layout.head_dim >= 0;
+  return x.layout.batch >= 0 && x.layout.tokens >= 0 && x.layout.heads >= 0;
 }
 
 // Heads are x and out in one, so that a call in place reads and compares nothing twice.
@@ -172,8 +172,8 @@ template <class X>
 // Splits a job over all heads of a packed tensor: q and k rotate, and v is copied out of place.
 void split_v(Jobs& jobs, std::int64_t head_stride, const Layout& l, std::int64_t kv_heads) {
   Job& qk = jobs.q;
-  int heads = 0;  // the dimension
-  while (qk.count[heads] != l.heads || qk.out_stride[heads] != head_stride) ++heads;
+  int heads = 0;  // the dimension; of several heads, so that no other has their stride
+  while (qk.out_stride[heads] != head_stride) ++heads;
   qk.count[heads] -= kv_heads;
   if (qk.in == qk.out) return;
   Job& v = jobs.k = qk;
@@ -191,8 +191,8 @@ ROTARY_NOINLINE void check_disjoint(const char* operation, const Job& q, const J
   const bool q_moves = q.in != q.out, k_moves = k.in != k.out;
   const char *q_out = q_moves ? "q_out" : "q", *k_out = k_moves ? "k_out" : "k";
   if (meet(q, q.out, q.out_stride, k, k.out, k.out_stride)) refuse_overlap(operation, q_out, k_out);
-  if (k_moves && meet(q, q.out, q.out_stride, k, k.in, k.in_stride)) refuse_overlap(operation, q_out, "k");
-  if (q_moves && meet(k, k.out, k.out_stride, q, q.in, q.in_stride)) refuse_overlap(operation, k_out, "q");
+  if (meet(q, q.out, q.out_stride, k, k.in, k.in_stride)) refuse_overlap(operation, q_out, "k");
+  if (meet(k, k.out, k.out_stride, q, q.in, q.in_stride)) refuse_overlap(operation, k_out, "q");
 }
 
 template <class X>

@@ -259,13 +259,6 @@ template <class X>
   run(operation, check_rotate(operation, *call.q, table, direction), table, options);
 }
 
-bool is_in_place(const InOut& x) noexcept {
-  const Layout &in = x.in.layout, &out = x.out.layout;
-  return x.in.data == x.out.data && x.in.dtype == x.out.dtype && same_shape(in, out) &&
-         in.batch_stride == out.batch_stride && in.token_stride == out.token_stride &&
-         in.head_stride == out.head_stride;
-}
-
 // Checks the heads and their blocks, then copies the elements before the blocks.
 void copy_fronts(const RotateCall<InOut>& call, const Table& table, const RotateOptions& options) {
   const InOut& q = *call.q;
@@ -273,8 +266,7 @@ void copy_fronts(const RotateCall<InOut>& call, const Table& table, const Rotate
     check_heads_from(call.operation, q, *call.k, table, options);
     copy_front(call.operation, *call.k, options);
   } else {
-    const char* const x = call.packed ? "qkv" : "x";
-    check_heads_from({call.operation, x, is_in_place(q) ? x : "out", ""}, q, table, options);
+    check_heads_from({call.operation, call.packed ? "qkv" : "x", "out", ""}, q, table, options);
     if (call.packed) check_kv_heads(call.operation, q.in.layout.heads, call.kv_heads);
   }
   copy_front(call.operation, q, options);

@@ -81,9 +81,10 @@ class RopeAtPositions {
 
 Pairing written(Pairing pairing) noexcept { return pairing == Pairing::interleaved_to_half ? Pairing::half : pairing; }
 
+// For ropes with as many pairs and rows of heads.
 bool are_one_rope(const Frequencies& a, const Frequencies& b) {
-  return a.inv_freq == b.inv_freq && a.clockwise == b.clockwise && a.head_rows == b.head_rows &&
-         a.summed_axes == b.summed_axes && a.phase == b.phase && (a.axis == b.axis || (a.axes() == 1 && b.axes() == 1));
+  return a.inv_freq == b.inv_freq && a.clockwise == b.clockwise && a.phase == b.phase &&
+         (a.axis == b.axis || (a.axes() == 1 && b.axes() == 1));
 }
 
 // The difference of numbers with the same sign always fits.
@@ -155,9 +156,8 @@ void detail::check_between(const Frequencies& from, Extent from_positions, const
   turn = to;
   turn.pairing = written(to.pairing);
   turn.xpos.center = 0;  // the quotient of two amplitudes is that of their distance
-  turn.attention_factor =
-      to.attention_factor == from.attention_factor ? 1 : to.attention_factor / from.attention_factor;
-  if (from.attention_factor == 0 || !std::isfinite(turn.attention_factor))
+  turn.attention_factor = to.attention_factor / from.attention_factor;
+  if (!std::isfinite(turn.attention_factor))
     refuse_between(Code::SCALING, "the attention factors must have a finite ratio but are ", from.attention_factor,
                    " and ", to.attention_factor);
 }

@@ -43,7 +43,7 @@ int Frequencies::axes() const noexcept { return axes_of(axis, summed_axes); }
 int Rope::axes() const noexcept { return axes_of(axis, summed_axes); }
 
 int Frequencies::pairs() const noexcept {
-  const int rows = (head_rows > 0 ? head_rows : 1) * (summed_axes > 0 ? summed_axes : 1);
+  const int rows = std::max(1, head_rows) * std::max(1, summed_axes);
   return static_cast<int>(inv_freq.size()) / rows;
 }
 

@@ -275,7 +275,8 @@ std::vector<std::uint64_t> turns_by_mpfr(double inv_freq, std::size_t limbs, mpf
 
 TEST(Turns, AreThoseOfMpfr) {
   std::mt19937_64 random(2);
-  std::vector<double> frequencies = {1.0, -1.0, 6.283185307179586, 1e22, -1e200, 1.7976931348623157e308, 1e-9, -1e-9};
+  std::vector<double> frequencies = {-0.0, 1.0,  -1.0, 6.283185307179586, 1e22, -1e200, 1.7976931348623157e308,
+                                     1e-9, -1e-9};
   std::uniform_real_distribution<double> exponent(-60, 1023);
   for (int k = 0; k < 500; ++k) frequencies.push_back((k % 2 == 0 ? 1 : -1) * std::exp2(exponent(random)));
   for (const double w : frequencies) {

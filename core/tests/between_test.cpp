@@ -100,7 +100,7 @@ TEST(Between, the_attention_factor_is_a_ratio) {
 }
 
 TEST(Between, batches_and_axes_are_those_of_both_sides) {
-  Frequencies text = rope(10000), image = rope(500000);
+  Frequencies text = rope(10000), image = text;  // alike but for the axes
   for (std::size_t i = 0; i < 16; ++i) image.axis.push_back(i % 2);
   const std::vector<std::int64_t> p = {3, 4, 5}, q = {1, 2, 3, 4, 5, 6, 10, 20, 30, 40, 50, 60};  // [2 axes, 2, 3]
   const Table table = between(text, p, image, Positions(q, 2, 2));
@@ -126,10 +126,13 @@ TEST(Between, rows_of_heads_sums_and_phases_are_taken) {
   g.clockwise = true;
   for (double& w : g.inv_freq) w *= 0.75;
   g.phase.resize(4);
+  Frequencies other_phase = f;
+  other_phase.phase[5] += 0.5;
   const std::vector<std::int64_t> p{3, 5}, q{17, -2};
   const std::vector<double> r{0.5, -2.25};
   expect_right(f, p, f, q);
   expect_right(f, p, f, r);
+  expect_right(f, p, other_phase, q);
   expect_right(f, p, g, q);
   expect_right(f, r, g, q);
   expect_right(g, r, f, p);
@@ -145,8 +148,9 @@ TEST(Between, keys_of_interleaved_to_half_lie_in_halves) {
 
 TEST(Between, refusals) {
   const Frequencies f = rope(10000), fewer = frequencies({.head_dim = 16, .pairing = Pairing::half});
-  Frequencies other = f, slow = f, none = f;
+  Frequencies other = f, slow = f, none = f, uneven = f;
   other.pairing = Pairing::interleaved, slow.inv_freq[3] = 0x1p-257, none.attention_factor = 0;
+  uneven.axis.resize(3);
   const std::vector<std::int64_t> two = {1, 2}, six(6), nine(9);
   const auto refused = [](Code code, const Frequencies& from, const Positions& p, const Frequencies& to,
                           const Positions& q, Angles angles = Angles::exact) {
@@ -154,6 +158,7 @@ TEST(Between, refusals) {
   };
   refused(Code::PAIRING, f, 1, other, 1);
   refused(Code::SHAPE, f, 1, fewer, 1);
+  refused(Code::SHAPE, uneven, 1, f, 1);
   refused(Code::SHAPE, f, two, f, {1, 2, 3});
   refused(Code::SHAPE, f, positions(0, std::int64_t{1} << 40), f, 1);  // before the run is written out
   refused(Code::SHAPE, f, {six, 1, 2}, f, {nine, 1, 3});

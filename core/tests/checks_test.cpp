@@ -120,6 +120,7 @@ TEST(Slice, TakesElementsOfEveryHeadOrRefuses) {
   EXPECT_EQ(part.layout.head_stride, 16);
   expect_error("SHAPE", "[slice] elements must lie inside head_dim 16 but got 10 to 17", [&] { slice(heads, 10, 7); });
   EXPECT_THROW(slice(heads, -1, 4), Error);
+  EXPECT_THROW(slice(heads, 4, -1), Error);
   EXPECT_THROW(slice(heads, std::numeric_limits<int>::max(), 4), Error);
   EXPECT_THROW(slice(heads, 4, std::numeric_limits<int>::max()), Error);
 }
@@ -131,6 +132,9 @@ TEST(Layouts, PutTheSameElementWhereTheirNamesSay) {
   EXPECT_EQ(at(tbhd(5, 2, 7, 16)), ((2 * 2 + 1) * 7 + 3) * 16);
   EXPECT_EQ(2 * thd(5, 7, 16).token_stride + 3 * thd(5, 7, 16).head_stride, (2 * 7 + 3) * 16);
   EXPECT_EQ(thd(5, 7, 16).batch, 1);
+  const std::int64_t many = std::int64_t{1} << 31;  // 8 * many * many is 2^65
+  EXPECT_EQ(code_of([&] { bhtd(many, many, 1, 8); }), Code::SHAPE);
+  EXPECT_EQ(code_of([&] { tbhd(many, many, 1, 8); }), Code::SHAPE);
 }
 
 TEST(Targets, AreListedForcedAndRefusedByName) {

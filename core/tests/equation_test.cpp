@@ -188,6 +188,9 @@ TEST(Equation, a_packed_tensor_and_rows_of_the_callers_turn_by_rows_per_head_too
   const Table by_number(rows);
   ASSERT_EQ(by_number.head_rows(), 2);
   EXPECT_EQ(by_number.cos()[16], table.cos()[0]);
+  std::vector<float> cos(100), sin(100);
+  write_rows(summed(2, 2, 8), Positions(integers(10, 500), 2), cos.data(), sin.data(), DType::f32, 20);
+  for (std::size_t i = 0; i < 80; ++i) EXPECT_EQ(cos[i / 16 * 20 + i % 16], table.cos()[i]) << i;
   Tensors x{3, 4}, y = x;
   rotate(x.view(), rows);
   rotate(y.view(), by_number);
@@ -209,6 +212,8 @@ TEST(Equation, refusals) {
   });
   Frequencies h = g;
   h.xpos.center = 1;
+  sentence(Code::SHAPE, "with xpos from and to must be one rope", [&] { between(g, 1, h, 2); });
+  h = g, h.clockwise = true;
   sentence(Code::SHAPE, "with xpos from and to must be one rope", [&] { between(g, 1, h, 2); });
   sentence(Code::POSITION, "whose distances are exact", [&] { between(g, 0.1, g, 1e20); });
 
@@ -284,6 +289,16 @@ TEST(Equation, a_rope_carries_it_to_its_frequencies) {
   EXPECT_EQ(scaled.inv_freq[15], 2 * rope.inv_freq[15]);
   rope.inv_freq.pop_back();
   EXPECT_EQ(tests::code_of([&] { frequencies(rope); }), Code::SHAPE);
+  const auto refused = [](Code code, auto member, auto value) {
+    Rope wrong{.head_dim = 8, .pairing = Pairing::half};
+    wrong.*member = value;
+    EXPECT_EQ(tests::code_of([&] { frequencies(wrong); }), code);
+  };
+  refused(Code::SHAPE, &Rope::head_rows, 0);
+  refused(Code::SHAPE, &Rope::summed_axes, -1);
+  refused(Code::SHAPE, &Rope::phase, std::vector<double>{1});
+  refused(Code::SCALING, &Rope::xpos, XPos{-1});
+  refused(Code::SCALING, &Rope::attention_factor, -1.0);
 }
 
 TEST(Equation, head_rows_without_their_frequencies_are_answered_by_what_to_do) {

@@ -242,10 +242,19 @@ TEST(FrequencyErrors, ParametersAreChecked) {
 TEST(FrequencyErrors, ValuesAtTheirLimitsAreTaken) {
   Yarn widest = yarn(1, 1);
   widest.beta_fast = 1e100, widest.beta_slow = 1e-100, widest.extrapolation_factor = 0, widest.attention_factor = 0;
-  const std::vector<Scaling> all = {widest,           Linear{1},       Llama3{1, 1, 1, 1},
-                                    ThetaScale{1, 7}, Proportional{1}, Dynamic{1, 1}};
+  const std::vector<Scaling> all = {widest,
+                                    Linear{1},
+                                    Llama3{1, 1, 1, 1},
+                                    ThetaScale{1, 7},
+                                    Proportional{1},
+                                    Dynamic{1, 1},
+                                    LongRope{{1, 1}, {1, 1}, 1, 1, {}, {}, {}}};
   for (const Scaling& scaling : all) EXPECT_NO_THROW(frequencies(rope_of(4, 1 + 1e-15, scaling), 0)) << name(scaling);
   EXPECT_EQ(inv_freq({.head_dim = 1 << 20, .rotary_dim = 2, .pairing = Pairing::half, .exponent_dim = 1}).size(), 1U);
+  EXPECT_EQ(inv_freq({.head_dim = 4, .base = 8, .pairing = Pairing::half, .scaling = Ntk{2}, .exponent_dim = 3})[1],
+            0.0625);  // (8 * 2^3)^(-2/3)
+  const Rope kept = rope_of(4, 1e20, yarn(1e300, std::int64_t{1} << 62));
+  EXPECT_EQ(inv_freq(kept)[1], 1e-10);  // it turns often enough, however large the factor
   EXPECT_EQ(error_of(rope_of((1 << 20) + 1, 2)),
             "SHAPE: [frequencies] head_dim must be from 1 to 2^20 but got 1048577");
   EXPECT_EQ(error_of(rope_of(1, 2)), "SHAPE: [frequencies] rotary_dim must be in [2, head_dim = 1] but got 1");

@@ -159,14 +159,18 @@ TEST(FusedParts, OfFewerTokensThanAChunkRotateOnlyTheirOwn) {
 }
 
 // Rotates numbers as q and, `k_begin` behind it, as k: in one call and one after the other.
-void expect_as_apart(const Layout& q, const Layout& k, std::int64_t k_begin, std::size_t numbers) {
+void expect_as_apart(const Layout& q, const Layout& k, std::int64_t k_begin, std::size_t numbers,
+                     DType q_type = DType::f32, DType k_type = DType::f32) {
   const Table table(frequencies({.head_dim = 8, .pairing = Pairing::half}), positions(3, 2));
   std::vector<float> together(numbers);
   std::iota(together.begin(), together.end(), 1.0f);
   std::vector<float> apart = together;
-  rotate_qk({together.data(), DType::f32, q}, {together.data() + k_begin, DType::f32, k}, table);
-  rotate({apart.data(), DType::f32, q}, table);
-  rotate({apart.data() + k_begin, DType::f32, k}, table);
+  const OffsetHeads of_q{0, q_type, q}, of_k{k_begin * static_cast<std::int64_t>(size_of(q_type)), k_type, k};
+  std::byte *const one = std::as_writable_bytes(std::span(together)).data(),
+                   *const two = std::as_writable_bytes(std::span(apart)).data();
+  rotate_qk(of_q.in(one), of_k.in(one), table);
+  rotate(of_q.in(two), table);
+  rotate(of_k.in(two), table);
   EXPECT_EQ(together, apart);
 }
 
@@ -182,6 +186,10 @@ TEST(FusedParts, KeysBehindQRotateWhereTheyAre) {
   expect_as_apart(q, with(&Layout::token_stride, 256), 32, 2048);
   expect_as_apart(q, with(&Layout::batch_stride, 1024), 32, 2048);
   expect_as_apart(q, with(&Layout::head_dim, 8), 32, 2048);
+  expect_as_apart(q, q, 32, 2048, DType::f16, DType::bf16);
+  Layout alone = q;
+  alone.heads = 1, alone.head_stride = 24;  // without meaning for one head
+  expect_as_apart(alone, q, 16, 2048);
   expect_error_with("SHAPE", "q and k must have one batch but got 2 and 1",
                     [&] { expect_as_apart(q, with(&Layout::batch, 1), 32, 2048); });
   expect_error_with("SHAPE", "tokens", [&] { expect_as_apart(q, with(&Layout::tokens, 1), 32, 2048); });

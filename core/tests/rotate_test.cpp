@@ -9,6 +9,7 @@
 
 #include "core/tests/support/splits.h"
 #include "core/tests/support/walking.h"
+#include "rotary/cache.h"
 #include "rotary/query_scale.h"
 
 namespace rotary::tests {
@@ -199,24 +200,49 @@ TEST(Rotate, SubnormalsAndRoundingDoNotDependOnTheCallersFloatingPointState) {
   }
 }
 
-TEST(Rotate, RowsOfF16AndFactorsDoNotDependOnTheCallersFloatingPointState) {
-  const Table table(frequencies({.head_dim = 64, .base = 500000, .pairing = Pairing::half}), positions(0, 16));
+// Runs on a thread of the caller's, whose state is as hostile.
+class HostileThread final : public Executor {
+ public:
+  unsigned concurrency() const noexcept override { return 1; }
+  void run(std::int64_t count, std::int64_t, Body body, void* context) const override {
+    const auto before = float_state();
+    set_float_state(hostile_state() | (before & 0x1f80));
+    body(context, 0, count);
+    set_float_state(before);
+  }
+};
+
+TEST(Rotate, NoOperationDependsOnTheFloatingPointStateOfTheCallersThreads) {
+  const Frequencies f = frequencies({.head_dim = 64, .base = 500000, .pairing = Pairing::half});
+  const Table table(f, positions(0, 16)), one(f, positions(5, 1));
   std::vector<f16> cos(16 * 32), sin(cos.size());
   std::ranges::transform(table.cos(), cos.begin(), to_f16);
   std::ranges::transform(table.sin(), sin.begin(), to_f16);
   const Rows rows{cos.data(), sin.data(), DType::f16, 32, Pairing::half, 32, 16, positions(0, 16)};
   const std::vector<float> factors(16, 0.7f);
-  const auto all = [&] {
-    std::vector<float> x(16 * 64, 1.25f);
-    rotate(heads(x, thd(16, 1, 64)), rows);
-    rotate(heads(x, thd(16, 1, 64)), table, {}, factors);
+  const auto all = [&](const RotateOptions& by) {
+    std::vector<float> x(16 * 2 * 72, 1.25f), y(16 * 72, 0.7f);
+    const Heads q = heads(x, thd(16, 2, 72)), k = heads(y, thd(16, 1, 72));
+    rotate(q, rows, by);
+    rotate(q, table, by, factors);
+    rotate_qk(q, k, table, by);
+    rotate_qk(q, k, table.rows(positions(0, 16)), by);
+    shift(k, {}, one, 0, 3, by);
+    std::vector<float> cache(2 * 16 * 72);
+    rotate_append(q, k, k, table, nhd(cache.data(), cache.data() + 16 * 72, 1, 16, 1, 72), Slots::rows(0), by);
+    const Walking walking(0);
+    rotate_qk(q, k, Table(f, positions(0, 16), *by.executor), by);
+    x.insert(x.end(), y.begin(), y.end());
+    x.insert(x.end(), cache.begin(), cache.end());
     for (const f16 value : sin) x.push_back(to_float(to_f16(to_float(value) + 0x1p-20f)));
     return x;
   };
-  const std::vector<float> wanted = all();
+  const std::vector<float> wanted = all({.executor = &serial()});
+  const HostileThread hostile;
+  EXPECT_EQ(all({.executor = &hostile}), wanted);
   const auto before = float_state();
   set_float_state(hostile_state() | (before & 0x1f80));  // no traps: the test's own sums round
-  const std::vector<float> got = all();
+  const std::vector<float> got = all({.executor = &serial()});
   set_float_state(before);
   EXPECT_EQ(got, wanted);
 }

@@ -90,6 +90,16 @@ TEST(ScaledQueriesOf, layers_without_rope_and_ones) {
   }
 }
 
+TEST(ScaledQueriesOf, tables_with_rows_per_head_are_twice_as_long_by_factors_of_two) {
+  const Rope rope{.head_dim = 4, .pairing = Pairing::half, .inv_freq = {1, 2, 3, 4}, .head_rows = 2};
+  const Table table(frequencies(rope), positions(1, 3));
+  std::vector<float> q = counted(24), wanted = q;
+  rotate(heads(q, bthd(1, 3, 2, 4)), table, {}, std::vector<float>(3, 2));
+  rotate(heads(wanted, bthd(1, 3, 2, 4)), table);
+  for (float& x : wanted) x *= 2;
+  EXPECT_EQ(q, wanted);
+}
+
 TEST(ScaledQueriesOf, a_wrong_size_or_number_is_refused_and_nothing_written) {
   std::vector<float> q(2 * 3 * 4, 1), k = q;
   const Heads of_q = heads(q, bthd(1, 3, 2, 4)), of_k = heads(k, bthd(1, 3, 2, 4));
@@ -97,6 +107,8 @@ TEST(ScaledQueriesOf, a_wrong_size_or_number_is_refused_and_nothing_written) {
   const auto code = [&](std::vector<float> scale) { return code_of([&] { rotate_qk(of_q, of_k, table, {}, scale); }); };
   EXPECT_EQ(code({1, 1}), Code::SHAPE);
   EXPECT_EQ(code({1, 1, std::numeric_limits<float>::infinity()}), Code::VALUE);
+  EXPECT_EQ(code_of([] { multiply({nullptr, DType::f32, {.tokens = -1, .head_dim = 4}}, {}); }), Code::SHAPE);
+  EXPECT_EQ(code_of([&] { multiply(of_q, {}, {.first = 1}); }), Code::SHAPE);
   EXPECT_EQ(q, std::vector<float>(24, 1));
   EXPECT_EQ(k, q);
 }

@@ -163,6 +163,17 @@ TEST(ShiftOfACache, SaysWhatIsWrong) {
                "[shift] what is written to k must not overlap v but their elements overlap, or interleave with strides "
                "that are not the same",
                [&] { shift(k, at(511, l), table, 0, 1); });
+  const std::span<const float> inside = std::span(memory).first(8), outside = std::span(cos).first(8);
+  expect_error_with("ALIAS", "must not overlap the table's cos",
+                    [&] { shift(k, v, Table::borrow(inside, outside, 8, Pairing::half), 0, 1); });
+  expect_error_with("ALIAS", "must not overlap the table's sin",
+                    [&] { shift(k, v, Table::borrow(outside, inside, 8, Pairing::half), 0, 1); });
+  const Heads odd{static_cast<std::byte*>(v.data) + 2, DType::f32, l};
+  expect_error_with("DTYPE", "v must be aligned", [&] { shift(k, odd, table, 0, 1); });
+  const auto* const numbers = reinterpret_cast<const std::int32_t*>(memory.data());
+  expect_error_with("ALIAS", "must not overlap lengths", [&] { shift(k, v, table, 0, 1, pages(numbers)); });
+  expect_error_with("ALIAS", "must not overlap indptr",
+                    [&] { shift(k, v, table, 0, 1, Sequences::paged(numbers, indptr.data(), lengths.data(), 2)); });
   shift(k, at(512, l), table, 0, 1);  // side by side
   Cache cache = nhd(memory.data() + 64, nullptr, 2, 8, 2, 16);
   cache.k_offset = -64;

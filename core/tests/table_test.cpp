@@ -358,6 +358,7 @@ TEST(Table, RowsByNumberAreThoseOfATableOfThePositionsAndAllocateNothing) {
     EXPECT_EQ(allocations - before, 0);
     const Table wanted(f, Positions(at, 1, 2)), copied(all.rows({at, 1, 2}));
     EXPECT_TRUE(same_bits(copied.cos(), wanted.cos()) && same_bits(copied.sin(), wanted.sin()));
+    EXPECT_EQ(wanted.rows(0).rows, 6);
     rotate_qk(heads(wanted_q, of_q), heads(wanted_k, of_k), wanted);
     for (std::int32_t& p : at) ++p;
   }

@@ -204,15 +204,13 @@ void check_geometry(const Rope& rope, int rotary_dim) {
   }
 }
 
-// Only learned frequencies may be negative.
-std::vector<double> to_doubles(const std::vector<High>& exact, bool may_be_negative) {
+std::vector<double> to_doubles(const std::vector<High>& exact) {
   std::vector<double> result;
   result.reserve(exact.size());
   for (const High& value : exact) {
     const auto rounded = static_cast<double>(value);
-    if (!std::isfinite(rounded) || (rounded < 0 && !may_be_negative))
-      fail(Code::SCALING, "frequencies", "every inv_freq must be finite", may_be_negative ? "" : " and at least 0",
-           " but pair ", result.size(), " got ", rounded);
+    if (!std::isfinite(rounded))
+      fail(Code::SCALING, "frequencies", "every inv_freq must be finite but pair ", result.size(), " got ", rounded);
     result.push_back(rounded);
   }
   return result;
@@ -287,8 +285,7 @@ Frequencies frequencies(const Rope& rope, std::int64_t length) {
   result.summed_axes = rope.summed_axes;
   result.phase = rope.phase;
   result.xpos = rope.xpos;
-  const bool is_learned = !rope.inv_freq.empty() || !rope.multiplier.empty();
-  result.inv_freq = to_doubles(learned(std::move(computed.inv_freq), rope), is_learned);
+  result.inv_freq = to_doubles(learned(std::move(computed.inv_freq), rope));
   result.attention_factor = rope.attention_factor.value_or(static_cast<double>(computed.attention_factor));
   check_not_negative(result.attention_factor, "attention_factor");
   result.inv_freq_float32 = learned(std::move(computed.inv_freq_float32), rope);

@@ -241,8 +241,7 @@ std::vector<Real<A>> inv_freq(const Yarn& s, const Pairs& pairs) {
   const auto factor = R(s.factor);
   return each<A>(pairs, R(pairs.base), [&](R period, std::size_t k) {
     const R kept = ramp(pairs.index[k]);
-    if (kept == 0) return 1 / (factor * period);
-    if (kept == 1) return 1 / period;
+    if (kept == 1) return 1 / period;  // also where factor * period overflows
     return 1 / (factor * period) * (1 - kept) + 1 / period * kept;
   });
 }

@@ -98,6 +98,7 @@ class JudgedCalls {
         [](C& c) { c.table.pairs = 9; });
     add("VALUE", "direction must be forward or backward but got value 2", call,
         [](C& c) { c.direction = static_cast<Direction>(2); });
+    x("SHAPE", "", [](Heads& h) { h.layout.batch = -1; });
     x("SHAPE", "", [](Heads& h) { h.layout.batch_stride = 0; });
     x("SHAPE", "x token_stride must not be negative but got -64", [](Heads& h) { h.layout.token_stride = -64; });
     x("SHAPE", "", [](Heads& h) { h.layout.batch_stride = INT64_MAX; });
@@ -123,6 +124,10 @@ class JudgedCalls {
     out("ALIAS", "x and out must not overlap, or be the same with the same strides, but out begins 1 elements from x",
         [&](Heads& h) { put(h, 1); });
     out("ALIAS", "", [&](Heads& h) { put(h, 64); });
+    add("SHAPE", "x token_stride must not be negative but got -64", call,
+        [](C& c) { c.sides[C::q].layout.token_stride = -64; });
+    add("DTYPE", "x must be aligned to the 4 bytes of f32 but got an address 2 beyond", call,
+        [](C& c) { c.sides[C::q].data = static_cast<std::byte*>(c.sides[C::q].data) + 2; });
     out("ALIAS",
         "x and out must not overlap, or be the same with the same strides, but out begins 0 elements from x with other "
         "strides",
@@ -202,6 +207,11 @@ class JudgedCalls {
     };
     side("SHAPE", "k_out must have the shape of k, [2, 3, 2, 16], but got [2, 3, 3, 16]", C::k_out,
          [](Heads& h) { h.layout = bthd(2, 3, 3, 16); });
+    add("SHAPE", "q_out must have the shape of q, [2, 3, 4, 16], but got [2, 3, 3, 16]", call, [&](C& c) {
+      for (const auto s : {C::q, C::k, C::q_out, C::k_out}) c.sides[s].layout = bthd(2, 3, 6, 16);  // two tensors,
+      for (const auto s : {C::q, C::k, C::q_out, C::k_out}) c.sides[s].layout.heads = std::array{4, 2, 3, 3}[s];
+      put(c.sides[C::k], 4 * 16), put(c.sides[C::k_out], 8192 + 3 * 16);  // divided in two ways
+    });
     side("DTYPE", "k and k_out must have one dtype but got f32 and bf16", C::k_out,
          [](Heads& h) { h.dtype = DType::bf16; });
     side("SHAPE", "q_out must point to its elements but got null", C::q_out, [](Heads& h) { h.data = nullptr; });
