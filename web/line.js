@@ -21,8 +21,9 @@ const runLine = newest(async line => {
   earlier.at = earlier.lines.push(line);
   said.textContent = 'running';
   try {
-    const files = Object.fromEntries([...builtIn.map(({ name, text }) => [name + '.json', text]), ...openFiles]);
-    if (!state.model.startsWith('file:')) Object.assign(files, (await chosenModel()).files);
+    const chosen = state.model.startsWith('file:') ? {} : (await chosenModel()).files;
+    const files = { ...Object.fromEntries(builtIn.map(({ name, text }) => [name + '.json', text])), ...chosen,
+      ...Object.fromEntries(openFiles) };
     const { status, output, error, files: made } = await run(words, files);
     keepFiles(Object.entries(made));
     answer.replaceChildren(
@@ -39,7 +40,8 @@ const runLine = newest(async line => {
 function keepFiles(files) {
   for (const [name, data] of files) openFiles.set(name, data);
   const shown = ([name, data]) => (data instanceof File ? `${name}, opened` : downloadLink(name, data));
-  if (openFiles.size) byId('line-made').replaceChildren(...[...openFiles].map(one => element('li', {}, shown(one))));
+  const items = [...openFiles].map(one => element('li', {}, shown(one)));
+  byId('line-made').replaceChildren(...(items.length ? items : [element('li', { class: 'quiet' }, 'none yet')]));
 }
 
 byId('line-form').onsubmit = () => {

@@ -8,10 +8,11 @@ byId('mine-form').onsubmit = () => check(() => ['before', 'after'].map(id => byI
 byId('stop').onclick = () => stopping?.abort(new Error('stopped'));
 byId('example').onclick = () => check(exampleFiles);
 
-// Files that were dropped: the one with "before" or "in" in its name stands before, else the first.
+// Files that were dropped: the one with "before", or the word "in" or "input", in its name stands before, else the first.
 function takeTensors(files) {
   if (state.panel !== 'mine') change({ panel: 'mine' });
-  const [first, second] = [...files].sort((a, b) => /before|in/.test(b.name) - /before|in/.test(a.name));
+  const isBefore = ({ name }) => /before|(?<![a-z])in(puts?)?(?![a-z])/i.test(name);
+  const [first, second] = [...files].sort((a, b) => isBefore(b) - isBefore(a));
   for (const [id, file] of [['before', first], ['after', second ?? first]]) {
     const list = new DataTransfer();
     list.items.add(file);
@@ -132,7 +133,7 @@ function wrongPicture(shape, expected, found, { tensor, layout, tolerance }) {
     worst[cell] = Math.max(worst[cell], most);
     off += most > tolerance;
   }
-  const most = Math.max(...worst);
+  const most = worst.reduce((one, other) => Math.max(one, other), 0);
   const label = `${off} of ${b * t * h} heads of tokens of ${tensor || 'the tensor'} differ by more than ` +
     `${rounded(tolerance)}, by up to ${rounded(most)}; the stronger, the worse.`;
   const map = mapOf(columns, worst.map(value => (value > tolerance ? -value - most / 4 : 0)));

@@ -3,12 +3,14 @@
 const effectKinds = { kept: 0, blended: 1, stretched: 2, shortened: 2, still: 2 };
 
 addPanel('model', async () => {
+  const model = await modelOf(state.model);
+  showText(model);
   try {
-    const model = await modelOf(state.model);
-    showText(model);
     return await readParts(state.beside ? [model, await modelOf(state.beside)] : [model]);
-  } catch (error) {
-    return [failure(error), ...lineOfError(error)];
+  } catch (error) {  // only an error of the text that is shown has a line of it
+    const { name, data, text } = model, read = text !== null && askOnce(['inspect', name], { [name]: data });
+    const own = read && await read.then(() => null, one => one);
+    return own ? [failure(own), ...lineOfError(own)] : [failure(error)];
   }
 });
 

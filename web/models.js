@@ -40,8 +40,10 @@ async function chosenModel() {
   return { word: name, files: { [name]: data } };
 }
 
-// Takes a file that was dropped or chosen as `key` ("model" or "beside").
+// Takes a file that was dropped or chosen as `key` ("model" or "beside"), in place of an older one of its name.
 async function takeFile(key, file) {
+  byId('config').blur();  // a field with the focus keeps its text
+  if (openFiles.delete(file.name)) keepFiles([]);
   const isText = file.size < 1 << 20 && !file.name.endsWith('.gguf');
   const packed = isText ? await pack(file.name.replaceAll('/', '_'), await file.text()) : '';
   if (isText && packed.length <= packLimit) return chooseModel(key, packed);

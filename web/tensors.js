@@ -9,10 +9,13 @@ function tensorsOf(file) {
     [name, { dtype, shape, bytes: file.subarray(begin + from, begin + to) }]));
 }
 
-// {dtype, shape, bytes} of an .npy.
+// {dtype, shape, bytes} of an .npy; without a dtype where it is another one, or in Fortran's order. The length of the
+// header takes two bytes in version 1, else four.
 function tensorOfNpy(file) {
-  const begin = 10 + file[8] + 256 * file[9], header = new TextDecoder().decode(file.subarray(10, begin));
-  const dtype = { f4: 'F32', f2: 'F16', f8: 'F64' }[/'descr': '<(f\d)'/.exec(header)?.[1]];
+  const size = new DataView(file.buffer, file.byteOffset + 8), first = file[6] === 1 ? 10 : 12;
+  const begin = first + (first === 10 ? size.getUint16(0, true) : size.getUint32(0, true));
+  const header = new TextDecoder().decode(file.subarray(first, begin)), inRows = /'fortran_order': False/.test(header);
+  const dtype = inRows ? { f4: 'F32', f2: 'F16', f8: 'F64' }[/'descr': '<(f\d)'/.exec(header)?.[1]] : undefined;
   const shape = /'shape': \(([^)]*)\)/.exec(header)[1].split(',').filter(text => text.trim()).map(Number);
   return { dtype, shape, bytes: file.subarray(begin) };
 }

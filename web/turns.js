@@ -36,11 +36,13 @@ async function ropeShown() {
 
 // ---- hands ----
 
+// {cos, sin} of each pair at each of the positions; of head 0 where each head has frequencies of its own.
 async function tableAt(rope, positions) {
   const { files } = await ask(['table', ...rope.words, ...rope.shape, '--positions', positions.join(','), allAxes,
     '--output', 't.safetensors'], rope.files);
   const tensors = tensorsOf(files['t.safetensors']), [cos, sin] = [tensors.cos, tensors.sin].map(floats);
-  const pairs = cos.length / positions.length, row = (all, i) => all.subarray(i * pairs, (i + 1) * pairs);
+  const pairs = tensors.cos.shape.at(-1), every = cos.length / positions.length;  // with rows per head, those of all
+  const row = (all, i) => all.subarray(i * every, i * every + pairs);
   return positions.map((_, i) => ({ cos: row(cos, i), sin: row(sin, i) }));
 }
 
@@ -116,13 +118,16 @@ function vectorOf(rope, name) {
   return values.map(value => value / length);
 }
 
-// The vector at each of the positions {words, count}, rotated.
+// The vector at each of the positions {words, count}, rotated as head 0.
 async function rotated(rope, vector, { words, count }, options) {
-  const all = new Float32Array(count * vector.length);
-  for (let i = 0; i < count; ++i) all.set(vector, i * vector.length);
+  const heads = Array.isArray(rope.inv_freq[0]?.[0]) ? rope.inv_freq.length : 1;  // those with frequencies of their own
+  const size = vector.length, every = heads * size, all = new Float32Array(count * every);
+  for (let i = 0; i < count; ++i) all.set(vector, i * every);
   const { files } = await ask(['apply', ...rope.words, ...ofTensors, '--positions', words, allAxes, ...options],
-    { ...rope.files, 'x.npy': npyOf(all, [count, 1, vector.length]) });
-  return floats(tensorOfNpy(files['y.npy']));
+    { ...rope.files, 'x.npy': npyOf(all, [count, heads, size]) });
+  const rows = floats(tensorOfNpy(files['y.npy']));
+  for (let i = 1; i < count; ++i) rows.copyWithin(i * size, i * every, i * every + size);
+  return rows.subarray(0, count * size);
 }
 
 const listed = numbers => ({ words: numbers.join(','), count: numbers.length });

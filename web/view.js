@@ -24,7 +24,7 @@ function rounded(value, digits = 4) {
   if (size !== 0 && (size >= 1e7 || size < 1e-3)) return value.toExponential(digits - 1).replace('e+', 'e');
   return Number.isInteger(value) ? String(value) : String(Number(value.toPrecision(digits)));
 }
-const grouped = value => String(value).replace(/\B(?=(\d{3})+(?!\d))/g, '\u202f');
+const grouped = value => String(value).replace(/(?<!\.\d*)\B(?=(\d{3})+(?!\d))/g, '\u202f');
 
 // "0-3, 5" of 0, 1, 2, 3, 5.
 function ranges(numbers) {

@@ -3,6 +3,7 @@
 Prints a line for each test that fails, and at the end "N passed, N failed, 0 skipped".
 """
 
+import itertools
 import json
 import pathlib
 import re
@@ -137,6 +138,13 @@ def test_chapters_have_their_scores(page):
             assert abs(float(page.text("#score-wrong")) - float(wrong)) < 6e-5, page.text("#score-wrong")
 
 
+def test_a_rope_with_frequencies_of_each_head(page):
+    record = json.loads((ROOT / "files/tests/golden/sweep/LTX2VideoTransformer3DModel+split.json").read_text())
+    page.go("turns?" + query(model=packed("c.json", json.dumps(record["config"])), rope="1"))
+    equal(page.text(".failure"), None)
+    assert re.fullmatch(r"-?[0-9.]+", page.text("#score-here") or ""), page.text("#score-here")
+
+
 def cells_are(page, values):
     """The map has a cell for each value, as strong as it, and of the colour of its sign."""
     found = page.js("""const canvas = document.querySelector('#score canvas');
@@ -247,6 +255,21 @@ def test_check_in_the_panel(page):
     page.driver.find_element("id", "check").click()
     page.wait("return document.querySelector('#mine-answer canvas') !== null")
     assert "differs" in page.text("#verdict") and "base 500000" in page.text("#mine-answer")
+    page.js("takeTensors(['engine.npy', 'q_in.npy'].map(name => new File([], name)))")
+    equal(page.js("return document.getElementById('before').files[0].name"), "q_in.npy")
+    page.js("takeTensors(['q.npy', 'engine.npy'].map(name => new File([], name)))")
+    equal(page.js("return document.getElementById('before').files[0].name"), "q.npy")
+    equal(page.js("return grouped('12345.67891')"), "12\u202f345.67891")
+
+
+def test_an_npy_of_any_version_and_order(page):
+    header = "{'descr': '<f4', 'fortran_order': %s, 'shape': (2,), }\n"
+    for version, order in itertools.product((1, 2), (False, True)):
+        text = (header % order).encode()
+        file = b"\x93NUMPY" + bytes([version, 0]) + len(text).to_bytes(2 * version, "little") + text + b"abcdefgh"
+        read = page.js("const one = tensorOfNpy(new Uint8Array(arguments[0])); "
+                       "return [one.dtype ?? null, one.shape, [...one.bytes]]", list(file))
+        equal(read, [None if order else "F32", [2], list(b"abcdefgh")], f"{version} {order}")
 
 
 def test_memory_returns(page):
@@ -348,6 +371,10 @@ def test_command_line(page):
     equal((folder / "my table.safetensors").read_bytes(), (folder / "t.safetensors").read_bytes())
     page.go("line?" + query(words="inspect 'my table.safetensors'"))
     assert "query_scale" in page.text("#line-answer"), page.text("#line-answer")
+    page.go("line?" + query(model=packed("c.json", text)))
+    page.js("keepOpened([new File([arguments[0]], 'c.json')])", text.replace("500000.0", "600000.0"))
+    page.js("change({ words: 'inspect c.json' })")
+    page.wait("return document.getElementById('line-answer').innerText.includes('600000')")
 
 
 # ---- the page itself ----
@@ -387,6 +414,11 @@ def test_an_error_points_to_its_line(page):
     page.go("model?" + query(model=packed("c.json", text)))
     line = text[:text.index('"factor"')].count("\n") + 1
     equal(page.text("#line-numbers .wrong").strip(), str(line))
+
+
+    bad, good = packed("bad.json", text), packed("c.json", text.replace('"x"', "8.0"))
+    page.go("model?" + query(model=good, beside=bad))  # the text that is shown is right
+    assert "bad.json" in page.text("#model-answer .failure") and page.text("#line-numbers .wrong") is None
 
 
 def test_the_address_is_the_state(page):

@@ -2,6 +2,8 @@
 
     python files/models/sweep/positions.py [model_type ...]        (needs torch and transformers; default: all)
 
+A chosen model_type: towers alone; words are counted in a run for all.
+
 Text: the class that generates, or else the bare model, is made on the meta device and given a mask with paddings on
 either side and holes, as generate() hands it on; what its first rotary module is handed says the rule. Where the meta
 device cannot run a model so far, what generate() hands its forward says it. Towers: towers.py.
@@ -154,6 +156,8 @@ def main(names):
     if not names:
         write_rows(ROOT / "tools/tests/golden/towers.json", cases.values())  # a case of each order
     after = rules_of(sheet) | sheet["positions"]
+    if names:
+        print("words were not counted: that needs a run for all model types", file=sys.stderr)
     changed = sorted(kind for kind in {**before, **after} if before.get(kind) != after.get(kind))
     print(f"position ids of another rule or order than before: {' '.join(changed) or 'none'}; "
           f"of none known: {failed or 'none'}")
