@@ -1,6 +1,7 @@
 """The class of a peer, and the table of peers."""
 
 import importlib
+import sys
 from dataclasses import dataclass
 from importlib import metadata
 from time import perf_counter
@@ -81,6 +82,10 @@ PEERS = (
 
 def chosen_peers(device: str, names: list[str]) -> list[Peer]:
     """rotary, and the peers of the device whose names contain one of these; all if there are none."""
+    here = [peer.name.lower() for peer in PEERS if device in peer.devices.split()]
+    for name in names:
+        if not any(name in one for one in here):
+            sys.exit(f"peers.sh: no peer of {device} is named {name}; there are: {', '.join(here)}")
     wanted = ["rotary", *(names or [""])]
     return [peer for peer in PEERS
             if device in peer.devices.split() and any(name in peer.name.lower() for name in wanted)]

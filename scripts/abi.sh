@@ -11,14 +11,14 @@ set -euo pipefail
   { say "usage: scripts/abi.sh DIST, a folder with the source archive of an earlier release"; exit 2; }
 need "${core_packages[@]}" abigail-tools
 work=${ROTARY_ABI:-$root/build/abi}
-rm -rf "$work/old-source"
+rm -rf "$work/old-source"  # its times must be new: an earlier one may have objects here
 mkdir -p "$work/old-source"
-tar -C "$work/old-source" --strip-components=1 -xzf "$archive"
+tar -C "$work/old-source" --strip-components=1 -xmzf "$archive"
 
 # build SOURCE NAME: its libraries, installed in $work/NAME.
 build() {
   cmake -S "$1" -B "$work/build-$2" -DCMAKE_BUILD_TYPE=Debug -DBUILD_SHARED_LIBS=ON -DROTARY_TESTS=OFF \
-        -DROTARY_CLI=OFF -DCMAKE_CXX_FLAGS="-O0 -g" >&2
+        -DROTARY_CLI=OFF -DCMAKE_INSTALL_LIBDIR=lib -DCMAKE_CXX_FLAGS="-O0 -g" >&2
   cmake --build "$work/build-$2" -j "$jobs" >&2
   rm -rf "${work:?}/$2"
   cmake --install "$work/build-$2" --prefix "$work/$2" >&2
@@ -27,8 +27,7 @@ build "$work/old-source" old
 build "$root" new
 
 bad=0
-for old in "$work"/old/lib/*/librotary*.so "$work"/old/lib/librotary*.so; do
-  [ -e "$old" ] || continue
+for old in "$work"/old/lib/librotary*.so; do
   new=$work/new/${old#"$work/old/"} status=0
   echo "== ${old##*/}"
   if [ ! -e "$new" ]; then echo "gone"; bad=1; continue; fi

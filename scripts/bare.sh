@@ -94,7 +94,7 @@ for name in http_proxy https_proxy no_proxy HTTP_PROXY HTTPS_PROXY NO_PROXY ROTA
 done
 
 git clone -q --no-hardlinks "$root" "$bare/root/rotary"
-[ -z "$packages" ] || xargs cp -t "$bare/root" <<<"$packages"
+[ -z "$packages" ] || xargs -d '\n' cp -t "$bare/root" <<<"$packages"
 [ -z "$dist" ] || cp -r "$dist" "$bare/root/dist"
 [ -z "$(git -C "$root" status --porcelain)" ] || say "bare.sh: changes that are not committed are not in the clone"
 

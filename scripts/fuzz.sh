@@ -40,7 +40,7 @@ pack() {
   local left=${ROTARY_FUZZ_KEEP:-16384} size file
   find "$1" -type f -printf '%s %p\n' | sort -n | while read -r size file; do
     left=$((left - size))
-    [ "$left" -ge 0 ] || break
+    [ "$left" -ge 0 ] || continue
     od -An -v -tx1 "$file" | tr -d ' \n'
     echo
   done

@@ -3,6 +3,8 @@
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 jobs=${ROTARY_JOBS:-$(nproc 2>/dev/null || getconf _NPROCESSORS_ONLN)}  # macOS has no nproc
 
+unset CMAKE_GENERATOR  # several scripts configure one folder
+
 say() { printf '%s\n' "$*" >&2; }
 
 # in_empty_folder COMMAND: runs it in a fresh folder, which is removed afterwards; returns its status.
@@ -140,8 +142,9 @@ runner_of() {
 # find_mirror: prints the address of the Debian archive that apt uses here.
 find_mirror() {
   if [ -n "${ROTARY_MIRROR:-}" ]; then echo "$ROTARY_MIRROR"; return; fi
-  apt-get indextargets --format '$(REPO_URI) $(RELEASE) $(COMPONENT)' "Created-By: Packages" |
-    awk '$1 ~ /^https?:/ && $2 !~ /[-\/]/ && $3 == "main" { print $1; found = 1; exit } END { exit !found }'
+  [ -n "$(apt-get indextargets "Created-By: Packages")" ] || apt-get update >/dev/null 2>&1 || true
+  apt-get indextargets --format '$(REPO_URI) $(COMPONENT) $(LABEL)' "Created-By: Packages" |
+    awk '$1 ~ /^https?:/ && $2 == "main" && $3 == "Debian" && NF == 3 { print $1; found = 1; exit } END { exit !found }'
 }
 
 # materials BUILD ARGUMENT...: packaging/materials.py, which asks what zig compiled in the folder BUILD.

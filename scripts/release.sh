@@ -43,7 +43,7 @@ make_one_file() {
   pack "$source/build/one-file" "rotary-$version-one-file"
 }
 
-make_debian() { "$source/scripts/packages.sh" | xargs cp -t "$made"; }
+make_debian() { "$source/scripts/packages.sh" | xargs -d '\n' cp -t "$made"; }
 
 # make_wheels PLATFORM: the package's and the program's.
 make_wheels() { ROTARY_WHEELS=$made "$source/scripts/wheel.sh" "$1" | tail -n 2 >&2; }
@@ -237,8 +237,9 @@ changes=$(git -C "$root" status --porcelain) || fail "it needs git, and a checko
 [ -z "$changes" ] || fail "the tree must be clean but has changes: git status names them"
 [ -n "$(notes)" ] || fail "CHANGELOG.md must have a section '## $version' but has none"
 mkdir -p "$dist"
-[ -f "$dist/SHA256SUMS" ] || [ -z "$(ls -A "$dist")" ] ||
-  fail "$dist must be empty or hold a release, since it is emptied"
+sums=$dist/SHA256SUMS
+[ -z "$(ls -A "$dist")" ] || grep -qsE '  rotary-[0-9.]+\.tar\.gz$' "$sums" ||
+  fail "$dist must be empty or hold a release, since what its SHA256SUMS names is removed"
 SOURCE_DATE_EPOCH=$(git -C "$root" log -1 --format=%ct)
 export SOURCE_DATE_EPOCH LC_ALL=C.UTF-8 TZ=UTC
 umask 022
@@ -253,6 +254,6 @@ if [ "$twice" = yes ]; then
   diff -r "$work/first/dist" "$made" >&2 || fail "two builds differ: $work/first/dist and $made"
   say "release.sh: all files are the same the second time"
 fi
-rm -rf "${dist:?}"/*
+[ ! -f "$sums" ] || (cd "$dist" && sed 's/^[0-9a-f]*  //' SHA256SUMS | grep -v / | xargs -d '\n' rm -f SHA256SUMS)
 cp "$work/first/dist"/* "$dist/"
 echo "release $version: $(ls "$dist" | wc -l) files in $dist"

@@ -62,11 +62,12 @@ run_stage() {
 
 # torch_stage NAME [OPTION]: OPTION for scripts/torch.sh.
 torch_stage() {
-  local torch_root
+  local torch_root status=0
   need "${torch_packages[@]}"
-  if ! torch_root=$("$root/scripts/torch.sh" "${@:2}" | tail -n 1); then
-    say "$1: skipped, no torch could be installed"
-    skipped=$((skipped + 1))
+  torch_root=$("$root/scripts/torch.sh" "${@:2}" | tail -n 1) || status=$?
+  if [ "$status" -ne 0 ]; then
+    say "$1: no torch"
+    count "$status" || true
     return
   fi
   build_targets=(--target torch_tests) ctest_options=(-L torch) folder=release
@@ -126,8 +127,8 @@ cross_stage() {
 bare_stage() {
   local status=0
   say "== bare"
-  if [ "$(id -u)" -ne 0 ] || ! command -v apt-get >/dev/null; then
-    say "bare: skipped, it needs root and Debian's packages"
+  if [ "$(id -u)" -ne 0 ] || ! grep -qx 'ID=debian' /etc/os-release; then
+    say "bare: skipped, it needs root and Debian"
     status=77
   else
     ROTARY_AGAIN=1 "$root/scripts/bare.sh" readme trixie >&2 || status=$?

@@ -12,6 +12,7 @@ case "$architecture" in
   *) say "test_emulated.sh: needs an architecture: aarch64 or s390x, but got \"$architecture\""; exit 2 ;;
 esac
 compiler=$architecture-linux-gnu-g++
+need make cmake libgtest-dev
 command -v "$compiler" >/dev/null || need "g++-$architecture-linux-gnu"
 command -v "qemu-$architecture-static" >/dev/null || need qemu-user-static
 build=${2:-$root/build/$architecture}

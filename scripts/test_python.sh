@@ -54,7 +54,8 @@ run_tests() {
   bad=$(grep -cE '^(FAIL|ERROR): ' "$log" || true)
   left=$(sed -nE 's/^(OK|FAILED) .*skipped=([0-9]+).*/\2/p' "$log")
   [ "$bad" -gt 0 ] || grep -qE '^OK( |$)' "$log" || bad=1
-  passed=$((passed + ${ran:-0} - ${left:-0} - bad)) skipped=$((skipped + ${left:-0})) failed=$((failed + bad))
+  [ -n "$ran" ] || { failed=$((failed + 1)); return 0; }
+  passed=$((passed + ran - ${left:-0} - bad)) skipped=$((skipped + ${left:-0})) failed=$((failed + bad))
 }
 
 run_smoke() { if in_empty_folder "$@" >&2; then passed=$((passed + 1)); else failed=$((failed + 1)); fi; }
@@ -92,9 +93,11 @@ test_all() {
 }
 
 need python3 python3-venv
-made=${ROTARY_MADE_WHEELS:-}
-[ -n "$made" ] || made=$("$root/scripts/wheel.sh" native | tail -n 2)
-read -r -d '' -a wheels <<<"$made" || true
+read -ra wheels <<<"${ROTARY_MADE_WHEELS:-}"
+if [ ${#wheels[@]} -eq 0 ]; then
+  made=$("$root/scripts/wheel.sh" native | tail -n 2)
+  mapfile -t wheels <<<"$made"
+fi
 case "${1:-}" in
   wheel) test_wheel ;;
   all) test_all ;;

@@ -30,7 +30,7 @@ case "${1:-}" in
 esac
 need python3 python3-venv
 install_from_pypi "$kind-${torch_version%.*}" "${packages[@]}" ||
-  { say "torch.sh: set TORCH_ROOT to an installed torch 2.8 or newer"; exit 1; }
+  { status=$?; say "torch.sh: set TORCH_ROOT to an installed torch 2.8 or newer"; exit "$status"; }
 site=$(echo "$venv"/lib/python3.*/site-packages)
 has_torch "$site/torch" || { say "torch.sh: $venv is damaged: remove it and run again"; exit 1; }
 echo "$site"

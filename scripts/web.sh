@@ -25,7 +25,7 @@ cmake -S "$root/web/cxx" -B "$build/cxx" "${options[@]}" -DZIG_LIB="$zig_lib" >&
 cmake --build "$build/cxx" -j "$jobs" >&2
 # A stack of 1 MiB: an instance begins with all of it. Without warnings: a size_t has 32 bits here, of which clang warns
 # hundreds of times, and sources that are compiled together shadow each other.
-wasi="-D_WASI_EMULATED_SIGNAL -D_WASI_EMULATED_GETPID -include $root/web/wasi.h"
+wasi="-D_WASI_EMULATED_SIGNAL -D_WASI_EMULATED_GETPID -include \"$root/web/wasi.h\""
 cmake -S "$root" -B "$build/program" "${options[@]}" -DROTARY_WEB=ON -DROTARY_BITS=ON -DROTARY_TESTS=OFF \
   -DROTARY_INSTALL=OFF -DCMAKE_CXX_FLAGS="-w $wasi" \
   -DCMAKE_EXE_LINKER_FLAGS="-nostdlib++ -Wl,-z,stack-size=1048576 -Wl,--gc-sections -s" \

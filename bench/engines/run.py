@@ -73,6 +73,9 @@ def main():
     options.add_argument("--torch", type=pathlib.Path, help="a site-packages folder with torch; default: this Python's")
     options.add_argument("--case", action="append", default=[], help="only this case: prints its cells, writes nothing")
     asked = options.parse_intermixed_args()
+    for name in asked.engines:
+        if name not in ENGINES and name not in map(name_of, ENGINES):
+            options.error(f"no engine {name}; there are: {' '.join(ENGINES)}")
     torch = asked.torch or next(pathlib.Path(p) for p in sys.path if (pathlib.Path(p) / "torch").is_dir())
     for engine in ENGINES:
         if asked.engines and name_of(engine) not in asked.engines and engine not in asked.engines:
