@@ -11,8 +11,9 @@ set -euo pipefail
   { say "usage: scripts/abi.sh DIST, a folder with the source archive of an earlier release"; exit 2; }
 need "${core_packages[@]}" abigail-tools
 work=${ROTARY_ABI:-$root/build/abi}
-rm -rf "$work/old-source"  # its times must be new: an earlier one may have objects here
+rm -rf "$work/old-source"
 mkdir -p "$work/old-source"
+# -m: new times, since build-old may hold objects of an earlier release.
 tar -C "$work/old-source" --strip-components=1 -xmzf "$archive"
 
 # build SOURCE NAME: its libraries, installed in $work/NAME.

@@ -280,7 +280,7 @@ std::pair<Tensor, std::string> tensor_named(const std::filesystem::path& path, c
     if (tensors.size() == 1 || tensor.name.ends_with(word)) named.push_back(tensor.name);
     exact = exact || tensor.name == word;
   }
-  if (named.size() > 1 && exact) named = {word};
+  if (exact) named = {word};
   if (named.size() != 1) {
     fail(Code::TENSOR, word, file, " must hold one tensor, or one whose name ends in ", word, ", but has ",
          tensors.size(), " tensors, and ", named.size(), " of that name");

@@ -173,5 +173,12 @@ TEST(Origins, have_the_words_of_the_contract) {
   EXPECT_EQ(words(OriginKind::derived), "derived derived");
 }
 
+TEST(Notes, are_about_the_ropes_of_their_layers) {
+  const std::vector<std::string> types = {"sliding", "full"}, other = {"chunked"}, none;
+  const Note note{.text = "x", .layer_type = "full"};
+  EXPECT_TRUE(is_about(note, types) && is_about(note, none) && is_about(Note{.text = "x"}, other));
+  EXPECT_FALSE(is_about(note, other));
+}
+
 }  // namespace
 }  // namespace rotary::origin_tests
