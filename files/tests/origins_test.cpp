@@ -175,8 +175,8 @@ TEST(Origins, have_the_words_of_the_contract) {
 
 TEST(Notes, are_about_the_ropes_of_their_layers) {
   const std::vector<std::string> types = {"sliding", "full"}, other = {"chunked"}, none;
-  const Note note{.text = "x", .layer_type = "full"};
-  EXPECT_TRUE(is_about(note, types) && is_about(note, none) && is_about(Note{.text = "x"}, other));
+  const Note note{"", NoteKind::model, "x", "full"}, whole{"", NoteKind::model, "x", ""};
+  EXPECT_TRUE(is_about(note, types) && is_about(note, none) && is_about(whole, other));
   EXPECT_FALSE(is_about(note, other));
 }
 
