@@ -42,7 +42,7 @@ write_cli11() {
   cat >"$folder/cli11-config.cmake" <<EOF
 if(NOT TARGET CLI11::CLI11)
   add_library(CLI11::CLI11 INTERFACE IMPORTED)
-  set_target_properties(CLI11::CLI11 PROPERTIES INTERFACE_INCLUDE_DIRECTORIES $folder/include)
+  set_target_properties(CLI11::CLI11 PROPERTIES INTERFACE_INCLUDE_DIRECTORIES "$folder/include")
 endif()
 EOF
   printf 'set(PACKAGE_VERSION %s)\nset(PACKAGE_VERSION_COMPATIBLE TRUE)\n' 99 >"$folder/cli11-config-version.cmake"
