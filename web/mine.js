@@ -8,7 +8,7 @@ byId('mine-form').onsubmit = () => check(() => ['before', 'after'].map(id => byI
 byId('stop').onclick = () => stopping?.abort(new Error('stopped'));
 byId('example').onclick = () => check(exampleFiles);
 
-// Files that were dropped: the one with "before", or the word "in" or "input", in its name stands before, else the first.
+// Files that were dropped: the one with "before", or the word "in" or "input", in its name is before, else the first.
 function takeTensors(files) {
   if (state.panel !== 'mine') change({ panel: 'mine' });
   const isBefore = ({ name }) => /before|(?<![a-z])in(puts?)?(?![a-z])/i.test(name);

@@ -140,9 +140,17 @@ def test_chapters_have_their_scores(page):
 
 def test_a_rope_with_frequencies_of_each_head(page):
     record = json.loads((ROOT / "files/tests/golden/sweep/LTX2VideoTransformer3DModel+split.json").read_text())
-    page.go("turns?" + query(model=packed("c.json", json.dumps(record["config"])), rope="1"))
+    model = packed("c.json", json.dumps(record["config"]))
+    page.go("turns?" + query(model=model, of=1, vectors="equal", key=3, distance=5))
     equal(page.text(".failure"), None)
-    assert re.fullmatch(r"-?[0-9.]+", page.text("#score-here") or ""), page.text("#score-here")
+    native("table", "c.json", "--rope", "1", "--positions", "3,8", "--output", "t.safetensors",
+           files={"c.json": json.dumps(record["config"])})
+    data = (folder / "t.safetensors").read_bytes()
+    size = 8 + struct.unpack("<Q", data[:8])[0]
+    cos, sin = (struct.unpack("<64f", data[size + at:size + at + 256]) for at in (0, 256))  # 2 tokens, 4 heads, 8 pairs
+    score = sum(one[i] * one[32 + i] for one in (cos, sin) for i in range(8)) / 8  # head 0, all numbers equal
+    equal(page.js("return document.querySelectorAll('#clocks input').length"), 8)
+    assert abs(float(page.text("#score-here")) - score) < 2e-6, (page.text("#score-here"), score)
 
 
 def cells_are(page, values):
@@ -260,6 +268,10 @@ def test_check_in_the_panel(page):
     page.js("takeTensors(['q.npy', 'engine.npy'].map(name => new File([], name)))")
     equal(page.js("return document.getElementById('before').files[0].name"), "q.npy")
     equal(page.js("return grouped('12345.67891')"), "12\u202f345.67891")
+    many = page.js("""const shape = [2000, 64, 2], after = new Float32Array(256000).fill(3);
+        const answer = { tensor: 'q', layout: 'thd', tolerance: 1 };
+        return wrongPicture(shape, new Float32Array(256000), after, answer)[1].textContent""")
+    assert "128000 of 128000" in many and "by up to 3;" in many, many
 
 
 def test_an_npy_of_any_version_and_order(page):
@@ -375,6 +387,10 @@ def test_command_line(page):
     page.js("keepOpened([new File([arguments[0]], 'c.json')])", text.replace("500000.0", "600000.0"))
     page.js("change({ words: 'inspect c.json' })")
     page.wait("return document.getElementById('line-answer').innerText.includes('600000')")
+    page.js("takeFile('model', new File([arguments[0]], 'c.json'))", text.replace("500000.0", "700000.0"))
+    page.wait("return document.getElementById('line-made').innerText.includes('c.json') === false")
+    page.js("change({ words: 'inspect ./c.json' })")
+    page.wait("return document.getElementById('line-answer').innerText.includes('700000')")
 
 
 # ---- the page itself ----
@@ -394,10 +410,12 @@ def test_dropped_files(page):
         for (const [name, text] of arguments[0]) data.items.add(new File([text], name));
         document.dispatchEvent(new DragEvent('drop', { dataTransfer: data, cancelable: true }));"""
     files = [[f"{name}.json", (CONFIGS / f"{name}.json").read_text()] for name in ("gpt-neox-20b", "falcon-7b")]
+    page.js("document.getElementById('config').focus()")
     page.js(drop, files)
     page.wait("return document.querySelector('tr:has(.sign)') !== null")
     shown = page.text("#model-answer")
     assert "gpt_neox" in shown and "falcon" in shown
+    equal(page.js("return document.getElementById('config').value"), files[0][1])
     page.wait("return location.hash.includes('beside=')")
     page.open(page.js("return location.hash.slice(1)"))
     equal(page.text("#model-answer"), shown)
@@ -414,8 +432,6 @@ def test_an_error_points_to_its_line(page):
     page.go("model?" + query(model=packed("c.json", text)))
     line = text[:text.index('"factor"')].count("\n") + 1
     equal(page.text("#line-numbers .wrong").strip(), str(line))
-
-
     bad, good = packed("bad.json", text), packed("c.json", text.replace('"x"', "8.0"))
     page.go("model?" + query(model=good, beside=bad))  # the text that is shown is right
     assert "bad.json" in page.text("#model-answer .failure") and page.text("#line-numbers .wrong") is None
