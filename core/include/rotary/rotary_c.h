@@ -92,7 +92,8 @@ enum {
 };
 
 /* Numbers that may be absent are NaN if they are. Lists have one value for each pair, rotary_dim / 2 values, and are
- * null if absent; they are read during the call. */
+ * null if absent; they are read during the call. A number, flag or list that the scaling does not read keeps its
+ * default (else VALUE); trained_length may always be set. */
 typedef struct rotary_rope {
   uint32_t size;
   int32_t head_dim;
@@ -224,7 +225,7 @@ ROTARY_C_API rotary_status rotary_table_assign_rows(rotary_table* table, const r
                                                     const rotary_positions* numbers);
 /* Writes the rows of these positions, [batch, tokens], as rows 0, 1, ... without a table: row n, [head_rows, pairs],
  * begins at cos + n * stride and sin + n * stride, in elements. Each value is rounded once to dtype. Allocates memory
- * for the rows. SHAPE, DTYPE, POSITION, SCALING, VALUE, MEMORY. */
+ * for the rows. SHAPE, DTYPE, ALIAS (cos and sin overlap), POSITION, SCALING, VALUE, MEMORY. */
 ROTARY_C_API rotary_status rotary_rows_write(const rotary_frequencies* frequencies, const rotary_positions* positions,
                                              void* cos, void* sin, int32_t dtype, int64_t stride, int32_t angles);
 /* f32 [batch, tokens, head_rows, pairs], valid until the table is assigned, borrows or is freed. */
