@@ -96,7 +96,8 @@ if [ $# -eq 0 ]; then
     engine=$scratch/engine-of-${rotary##*/}
     cmake -S "$source/packaging/tests/engine" -B "$engine" -DENGINE_ROTARY="$rotary" \
           -DCMAKE_EXPORT_COMPILE_COMMANDS=ON >/dev/null
-    sed -n 's/^ *"command": "\(.*engine_c.*\)",$/\1/p' "$engine/compile_commands.json" >"$engine/commands"
+    sed -n 's/^ *"command": "\(.*engine_c.*\)",$/\1/p' "$engine/compile_commands.json" |
+      sed 's/\\\(.\)/\1/g' >"$engine/commands"  # without the escapes of JSON
     expect "programs of the engine" 2 "$(wc -l <"$engine/commands")"
     (cd "$engine" && mkdir -p CMakeFiles/engine_c{,17}.dir/Unity && bash -e commands)
     cmake --install "$engine" --prefix "$scratch/polite" >/dev/null
