@@ -144,7 +144,8 @@ find_mirror() {
   if [ -n "${ROTARY_MIRROR:-}" ]; then echo "$ROTARY_MIRROR"; return; fi
   [ -n "$(apt-get indextargets "Created-By: Packages")" ] || apt-get update >/dev/null 2>&1 || true
   apt-get indextargets --format '$(REPO_URI) $(COMPONENT) $(LABEL)' "Created-By: Packages" |
-    awk '$1 ~ /^https?:/ && $2 == "main" && $3 == "Debian" && NF == 3 { print $1; found = 1; exit } END { exit !found }'
+    awk '!found && $1 ~ /^https?:/ && $2 == "main" && $3 == "Debian" && NF == 3 { print $1; found = 1 }
+         END { exit !found }'  # reads to the end, else apt-get may die of SIGPIPE
 }
 
 # materials BUILD ARGUMENT...: packaging/materials.py, which asks what zig compiled in the folder BUILD.

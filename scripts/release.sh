@@ -254,6 +254,6 @@ if [ "$twice" = yes ]; then
   diff -r "$work/first/dist" "$made" >&2 || fail "two builds differ: $work/first/dist and $made"
   say "release.sh: all files are the same the second time"
 fi
-[ ! -f "$sums" ] || (cd "$dist" && sed 's/^[0-9a-f]*  //' SHA256SUMS | grep -v / | xargs -d '\n' rm -f SHA256SUMS)
+[ ! -f "$sums" ] || (cd "$dist" && sed 's/^[0-9a-f]*  //' SHA256SUMS | grep -v / | xargs -d '\n' rm -f -- SHA256SUMS)
 cp "$work/first/dist"/* "$dist/"
 echo "release $version: $(ls "$dist" | wc -l) files in $dist"

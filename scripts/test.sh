@@ -127,7 +127,7 @@ cross_stage() {
 bare_stage() {
   local status=0
   say "== bare"
-  if [ "$(id -u)" -ne 0 ] || ! grep -qx 'ID=debian' /etc/os-release; then
+  if [ "$(id -u)" -ne 0 ] || ! grep -qsx 'ID=debian' /etc/os-release; then
     say "bare: skipped, it needs root and Debian"
     status=77
   else

@@ -26,17 +26,19 @@ cmake -S "$root" -B "$build/core" -DCMAKE_SYSTEM_NAME=Linux -DCMAKE_SYSTEM_PROCE
   -DCMAKE_CXX_COMPILER="$compiler" -DCMAKE_CXX_FLAGS="$flags" "${launcher[@]}" -DCMAKE_BUILD_TYPE=Release \
   -DROTARY_FILES=OFF -DROTARY_TESTS=OFF >&2
 cmake --build "$build/core" -j "$jobs" --target rotary >&2
+# The checkout is named by a link, since make splits a path with a space.
+ln -sfn "$root" "$build/source"
 cat >"$build/Makefile" <<MAKE
 tests := $tests
 flags := $flags -std=c++20 -O1 -ffp-contract=off -Wall -Wextra -Wconversion -Wshadow -MMD
-flags += -I$root/core/include -I$root/core -I$root
+flags += -Isource/core/include -Isource/core -Isource
 command := $(command -v ccache || true) $compiler
 
 all: \$(tests)
 \$(tests): %: tests/%.o gtest-all.o gtest_main.o core/core/librotary.a
 	@mkdir -p \$(@D)
 	\$(command) -static -o \$@ \$^ -pthread
-tests/%.o: $root/core/tests/%.cpp
+tests/%.o: source/core/tests/%.cpp
 	@mkdir -p \$(@D)
 	\$(command) \$(flags) -c -o \$@ \$<
 gtest%.o: $googletest/src/gtest%.cc

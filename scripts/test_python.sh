@@ -35,7 +35,10 @@ new_environment() {
   local folder=$1 python=$2 log=$1.log
   shift 2
   mkdir -p "${folder%/*}"
-  { "$python" -m venv --clear "$folder" && "$folder/bin/pip" install "$@"; } >"$log" 2>&1 && return
+  if { "$python" -m venv --clear "$folder" && "$folder/bin/pip" install "$@"; } >"$log" 2>&1; then
+    echo "$python $*" >"$folder/packages"
+    return
+  fi
   tail -n 3 "$log" >&2
   say "test_python.sh: PyPI has not given us $* (whole log: $log)"
   rm -rf "$folder"
@@ -83,7 +86,8 @@ test_all() {
       skipped=$((skipped + 1))
       continue
     fi
-    if [ ! -x "$folder/bin/python" ] && ! new_environment "$folder" "$python" "${words[@]:2}"; then
+    if [ "$(cat "$folder/packages" 2>/dev/null)" != "$python ${words[*]:2}" ] &&
+       ! new_environment "$folder" "$python" "${words[@]:2}"; then
       skipped=$((skipped + 1))
       continue
     fi

@@ -3,6 +3,7 @@
 #   scripts/torch.sh [--full]    --full: a torch that Python can import, and transformers, to compare with (6 GB)
 #   TORCH_ROOT=DIR    an installed torch (site-packages, or the torch folder): used as it is
 #   ROTARY_CACHE=DIR  where to install otherwise (default ~/.cache/rotary): three wheels from PyPI, 1.3 GB
+# Exit 77: no PyPI.
 set -euo pipefail
 . "$(dirname "$0")/lib.sh"
 

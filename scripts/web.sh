@@ -29,7 +29,7 @@ wasi="-D_WASI_EMULATED_SIGNAL -D_WASI_EMULATED_GETPID -include \"$root/web/wasi.
 cmake -S "$root" -B "$build/program" "${options[@]}" -DROTARY_WEB=ON -DROTARY_BITS=ON -DROTARY_TESTS=OFF \
   -DROTARY_INSTALL=OFF -DCMAKE_CXX_FLAGS="-w $wasi" \
   -DCMAKE_EXE_LINKER_FLAGS="-nostdlib++ -Wl,-z,stack-size=1048576 -Wl,--gc-sections -s" \
-  -DCMAKE_CXX_STANDARD_LIBRARIES="$build/cxx/libcxx.a -lwasi-emulated-signal -lwasi-emulated-getpid" >&2
+  -DCMAKE_CXX_STANDARD_LIBRARIES="\"$build/cxx/libcxx.a\" -lwasi-emulated-signal -lwasi-emulated-getpid" >&2
 cmake --build "$build/program" -j "$jobs" --target rotary_web >&2
 mkdir -p "$out"
 python3 "$root/web/join.py" "$build/program/web/rotary.wasm" "$out/rotary.html"

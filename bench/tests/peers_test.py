@@ -75,10 +75,20 @@ def the_grids_are_those_of_the_readme() -> None:
 
 def rotary_is_the_first_of_each_device() -> None:
     for device in ("cpu", "cuda"):
-        for names in ([], ["eager"], ["nobody"]):
+        for names in ([], ["eager"], ["compile"]):
             chosen = [peer.name for peer in chosen_peers(device, names)]
             assert chosen[0] == "rotary" and chosen.count("rotary") == 1
-            assert ("PyTorch eager" in chosen) == (names != ["nobody"])
+            assert ("PyTorch eager" in chosen) == (names != ["compile"])
+
+
+def a_peer_that_is_not_in_the_table_is_refused() -> None:
+    for device, names in (("cpu", ["nobody"]), ("cpu", ["eager", "flashinfer"]), ("cuda", ["ggml"])):
+        try:
+            chosen_peers(device, names)
+        except SystemExit as refused:
+            assert f"no peer of {device} is named {names[-1]}; there are: rotary, " in str(refused)
+        else:
+            raise AssertionError(names)
 
 
 def written(results: report.Results) -> tuple[list[dict], str]:
