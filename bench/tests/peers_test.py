@@ -140,7 +140,8 @@ def the_pages_that_were_measured_follow_from_their_rows() -> None:
 def main() -> None:
     for check in (storage_rounds_to_nearest_even, the_reference_turns_by_the_angle_of_its_own_pairing,
                   inputs_are_not_shared_with_what_is_written, the_grids_are_those_of_the_readme,
-                  rotary_is_the_first_of_each_device, a_run_measures_leaves_out_and_reports,
+                  rotary_is_the_first_of_each_device, a_peer_that_is_not_in_the_table_is_refused,
+                  a_run_measures_leaves_out_and_reports,
                   the_page_of_a_device_has_all_peers_and_their_reasons,
                   the_pages_that_were_measured_follow_from_their_rows):  # fmt: skip
         check()
