@@ -7,6 +7,7 @@
 #include <atomic>
 #include <cstdio>
 #include <numeric>
+#include <span>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -70,10 +71,13 @@ int main() {
   // Heads of q, then 2 of k, then 2 of v: q and k rotate in one run of the executor, v stays.
   std::vector<float> x(tokens * heads * head_dim);
   std::iota(x.begin(), x.end(), 1.0f);
+  rotary::Layout of_q = rotary::thd(tokens, heads, head_dim), of_k = of_q;
+  of_q.heads = heads - 2 * kv_heads;
+  of_k.heads = kv_heads;
   const auto rotated = [&](const rotary::Executor& executor) {
     std::vector<float> qkv = x;
-    rotary::rotate_qkv(rotary::heads(qkv, rotary::thd(tokens, heads, head_dim)), kv_heads, table,
-                       {.executor = &executor});
+    const auto behind_q = std::span(qkv).subspan(of_q.heads * head_dim);
+    rotary::rotate_qk(rotary::heads(qkv, of_q), rotary::heads(behind_q, of_k), table, {.executor = &executor});
     return qkv;
   };
 

@@ -384,16 +384,6 @@ rotary_status rotary_rotate_qk_rows(const rotary_heads* q, const rotary_heads* q
   });
 }
 
-rotary_status rotary_rotate_qkv(const rotary_heads* qkv, const rotary_heads* out, int64_t kv_heads,
-                                const rotary_table* table, const rotary_options* options) {
-  return guarded([&] {
-    const Pair p = pair("rotate_qkv", "qkv", qkv, "out", out);
-    with_options("rotate_qkv", options, p.in.first, [&](const RotateOptions& o) {
-      rotate_qkv(p.in.heads, p.out(), kv_heads, table_of("rotate_qkv", table), o);
-    });
-  });
-}
-
 rotary_status rotary_latent_rows(rotary_cache* cache, void* rows, int64_t pages, int32_t page_size, int32_t latent_dim,
                                  int32_t rope_dim) {
   return guarded([&] {

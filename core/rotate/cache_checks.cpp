@@ -193,9 +193,9 @@ bool writes(const Cache& c, const Layout& k_pages, const Layout& v_pages, DType 
 
 bool plainly_sound(const ConstHeads& k, const ConstHeads& v, const Cache& c, const Slots& s, Ranges& r) noexcept {
   const Layout &l = k.layout, &lv = v.layout, k_pages = k_layout(c), v_pages = v_layout(c);
-  return readable(k, r.k) && readable(v, r.v) && l.batch == lv.batch && l.tokens == lv.tokens && l.heads == lv.heads &&
-         c.heads == l.heads && c.head_dim == l.head_dim && lv.head_dim == v_pages.head_dim &&
-         writes(c, k_pages, v_pages, k.dtype, v.dtype, r.k_cache, r.v_cache) && !s.by_row && !is_paged(s) &&
+  return !s.by_row && !is_paged(s) && readable(k, r.k) && readable(v, r.v) && l.batch == lv.batch &&
+         l.tokens == lv.tokens && l.heads == lv.heads && c.heads == l.heads && c.head_dim == l.head_dim &&
+         lv.head_dim == v_pages.head_dim && writes(c, k_pages, v_pages, k.dtype, v.dtype, r.k_cache, r.v_cache) &&
          (s.slot == nullptr || s.slot_int32 == nullptr) &&
          lies_at(mapping_of(s).data, product(l.batch, l.tokens), mapping_of(s).slot_bytes, r.slots) &&
          all_apart(r.k_cache, r.k, r.v, r.slots, r.v_cache) && all_apart(r.v_cache, r.k, r.v, r.slots);

@@ -169,22 +169,6 @@ template <class X>
   return !add_overflows(a.heads, b.heads, &both.heads);
 }
 
-// Splits a job over all heads of a packed tensor: q and k rotate, and v is copied out of place.
-void split_v(Jobs& jobs, std::int64_t head_stride, const Layout& l, std::int64_t kv_heads) {
-  Job& qk = jobs.q;
-  int heads = 0;  // the dimension; of several heads, so that no other has their stride
-  while (qk.out_stride[heads] != head_stride) ++heads;
-  qk.count[heads] -= kv_heads;
-  if (qk.in == qk.out) return;
-  Job& v = jobs.k = qk;
-  const std::int64_t each = qk.element_bytes();
-  v.count[heads] = kv_heads;
-  v.in = static_cast<const std::byte*>(qk.in) + qk.count[heads] * qk.in_stride[heads] * each;
-  v.out = static_cast<std::byte*>(qk.out) + qk.count[heads] * qk.out_stride[heads] * each;
-  v.pairs = 0;
-  v.rest = l.head_dim;
-}
-
 // The outputs of q and k must not overlap each other's inputs or outputs. Not inlined: for most calls the ranges
 // decide.
 ROTARY_NOINLINE void check_disjoint(const char* operation, const Job& q, const Job& k) {
@@ -285,25 +269,6 @@ void check_heads_from(const char* operation, const InOut& q, const InOut& k, con
   check_heads(operation, behind(operation, q, options.first), behind(operation, k, options.first), shape_of(table),
               options.direction);
   if (options.first != 0) check_heads(operation, q, k, shape_of(table), options.direction);
-}
-
-Jobs check_rotate_qkv(const char* operation, const InOut& qkv, std::int64_t kv_heads, const Table& rows,
-                      Direction direction) {
-  const Layout& l = qkv.in.layout;
-  const TableShape& table = shape_of(rows);
-  Jobs jobs = jobs_by(operation, table);
-  make({operation, "qkv", "out", ""}, qkv.in, qkv.out, table, direction, jobs.q);
-  check_kv_heads(operation, l.heads, kv_heads);
-  if (kv_heads > 0 && jobs.q.rows() > 0) split_v(jobs, qkv.out.layout.head_stride, l, kv_heads);
-  set_rows(jobs, rows);
-  return jobs;
-}
-
-void check_kv_heads(const char* operation, std::int64_t heads, std::int64_t kv_heads) {
-  if (kv_heads < 0) fail(Code::SHAPE, operation, "kv_heads must not be negative but got ", kv_heads);
-  if (kv_heads > heads / 2)
-    fail(Code::SHAPE, operation, "heads must be at least twice kv_heads but got ", heads, " heads and ", kv_heads,
-         " kv_heads");
 }
 
 std::int64_t checked_product(const char* operation, std::int64_t a, std::int64_t b) {

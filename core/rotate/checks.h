@@ -23,7 +23,7 @@ ROTARY_API void check_heads(const Names&, const ConstHeads& x, const Heads& out,
 // The jobs of one call. No job writes memory that the other reads or writes.
 struct Jobs {
   Job q;                    // with k's heads, if both are one tensor
-  Job k;                    // or the copies of v; may have no rows
+  Job k;                    // may have no rows
   std::int64_t table_rows;  // tokens times batch rows of the table
 };
 
@@ -32,11 +32,6 @@ struct Jobs {
 Jobs check_rotate_qk(const char* operation, const Heads& q, const Heads& k, const Table&, Direction);
 Jobs check_rotate_qk(const char* operation, const InOut& q, const InOut& k, const Table&, Direction);
 ROTARY_API void check_heads(const char* operation, const InOut& q, const InOut& k, const TableShape&, Direction);
-
-// A packed tensor: heads of q, then kv_heads of k, then kv_heads of v.
-Jobs check_rotate_qkv(const char* operation, const InOut& qkv, std::int64_t kv_heads, const Table&, Direction);
-// Checks the number of k's heads, and so of v's, in a packed tensor. Throws SHAPE.
-ROTARY_API void check_kv_heads(const char* operation, std::int64_t heads, std::int64_t kv_heads);
 
 // The product of two sizes of a contiguous layout. Throws SHAPE if one is negative or the product exceeds 64 bits.
 ROTARY_API std::int64_t checked_product(const char* operation, std::int64_t a, std::int64_t b);

@@ -21,7 +21,7 @@ struct Job {
   bool write_interleaved = false;
   bool backward = false;        // sin negated
   bool stream = false;          // out of place: write past the caches
-  int pairs = 0;                // 0: nothing rotates, all elements are rest (the heads of v in rotate_qkv)
+  int pairs = 0;
   int rest = 0;                 // elements after the block, to copy; 0 in place
   std::int64_t call_bytes = 0;  // bytes read by the whole call, of which this is a part; 0: this is the whole
   std::int64_t count[3];  // not set before they are known: clearing a Job first would cost a call as much as the

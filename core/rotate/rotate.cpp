@@ -5,7 +5,6 @@
 #include <cstddef>
 #include <cstring>
 #include <limits>
-#include <type_traits>
 
 #include "call_threads.h"
 #include "checks.h"
@@ -235,14 +234,12 @@ void copy_front(const char* operation, const InOut& x, const RotateOptions& opti
 
 // ---- one call ----
 
-// x alone, q and k, or a packed tensor. X: Heads, in place, or InOut.
+// x alone, or q and k. X: Heads, in place, or InOut.
 template <class X>
 struct RotateCall {
   const char* operation;
-  const X* q;  // or x, or the packed tensor
+  const X* q;  // or x
   const X* k = nullptr;
-  std::int64_t kv_heads = 0;  // for a packed tensor
-  bool packed = false;
 };
 
 template <class X>
@@ -252,10 +249,6 @@ template <class X>
   const Direction direction = options.direction;
   if (call.k != nullptr)
     return run(operation, check_rotate_qk(operation, *call.q, *call.k, table, direction), table, options);
-  if constexpr (std::is_same_v<X, InOut>) {
-    if (call.packed)
-      return run(operation, check_rotate_qkv(operation, *call.q, call.kv_heads, table, direction), table, options);
-  }
   run(operation, check_rotate(operation, *call.q, table, direction), table, options);
 }
 
@@ -266,8 +259,7 @@ void copy_fronts(const RotateCall<InOut>& call, const Table& table, const Rotate
     check_heads_from(call.operation, q, *call.k, table, options);
     copy_front(call.operation, *call.k, options);
   } else {
-    check_heads_from({call.operation, call.packed ? "qkv" : "x", "out", ""}, q, table, options);
-    if (call.packed) check_kv_heads(call.operation, q.in.layout.heads, call.kv_heads);
+    check_heads_from({call.operation, "x", "out", ""}, q, table, options);
   }
   copy_front(call.operation, q, options);
 }
@@ -302,26 +294,11 @@ void run_per_head(const char* operation, const InOut& block, const Table& table,
 }
 
 void rotate_per_head(const RotateCall<InOut>& call, const Table& table, const RotateOptions& options) {
-  if (!call.packed) {
-    copy_fronts(call, table, options);
-    return with_blocks(call, options.first, [&](const RotateCall<InOut>& blocks) {
-      run_per_head(call.operation, *blocks.q, table, options);
-      if (blocks.k != nullptr) run_per_head(call.operation, *blocks.k, table, options);
-    });
-  }
-  const InOut& qkv = *call.q;
-  const TableShape of_all{table.pairing(), table.pairs(), table.batch(), table.tokens()};
-  check_heads({call.operation, "qkv", "out", ""}, qkv.in, qkv.out, of_all, options.direction);
-  check_kv_heads(call.operation, qkv.in.layout.heads, call.kv_heads);
-  const auto part = [&](std::int64_t first, std::int64_t count) {
-    return InOut{heads_of(qkv.in, first, count), heads_of(qkv.out, first, count)};
-  };
-  const std::int64_t heads = qkv.in.layout.heads, kv_heads = call.kv_heads;
-  const InOut q = part(0, heads - 2 * kv_heads), k = part(heads - 2 * kv_heads, kv_heads);
-  rotate_per_head({call.operation, &q, &k}, table, options);
-  RotateOptions whole = options;
-  whole.first = qkv.in.layout.head_dim;
-  copy_front(call.operation, part(heads - kv_heads, kv_heads), whole);
+  copy_fronts(call, table, options);
+  with_blocks(call, options.first, [&](const RotateCall<InOut>& blocks) {
+    run_per_head(call.operation, *blocks.q, table, options);
+    if (blocks.k != nullptr) run_per_head(call.operation, *blocks.k, table, options);
+  });
 }
 
 InOut in_out(const InOut& x) { return x; }
@@ -335,7 +312,7 @@ ROTARY_NOINLINE void rotate_blocks(const RotateCall<X>& call, const Table& table
     return with_blocks(call, options.first, [&](const RotateCall<X>& blocks) { run_checked(blocks, table, options); });
   }
   const InOut q = in_out(*call.q), k = in_out(call.k != nullptr ? *call.k : *call.q);
-  rotate_per_head({call.operation, &q, call.k != nullptr ? &k : nullptr, call.kv_heads, call.packed}, table, options);
+  rotate_per_head({call.operation, &q, call.k != nullptr ? &k : nullptr}, table, options);
 }
 
 template <class X>
@@ -372,15 +349,6 @@ void rotate_qk(const Heads& q, const Heads& k, const Table& table, const RotateO
 }
 void rotate_qk(const InOut& q, const InOut& k, const Table& table, const RotateOptions& options) {
   rotate_all<InOut>({"rotate_qk", &q, &k}, table, options);
-}
-
-void rotate_qkv(const Heads& qkv, std::int64_t kv_heads, const Table& table, const RotateOptions& options) {
-  rotate_qkv(qkv, qkv, kv_heads, table, options);
-}
-void rotate_qkv(const ConstHeads& qkv, const Heads& out, std::int64_t kv_heads, const Table& table,
-                const RotateOptions& options) {
-  const InOut both{qkv, out};
-  rotate_all<InOut>({"rotate_qkv", &both, nullptr, kv_heads, true}, table, options);
 }
 
 void rotate(const Heads& x, const Rows& rows, const RotateOptions& options) {

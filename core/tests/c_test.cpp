@@ -308,12 +308,13 @@ TEST_P(Calls, QueriesTimesTheirFactorsAreThoseOfCpp) {
 
 TEST_P(Calls, FirstIsASliceWhoseFrontIsCopied) {
   const Bytes wanted = rotated(q, q_layout, rows);
-  Bytes out(q.size()), packed(q.size());
+  Bytes out(q.size()), other(q.size()), k_out(k.size());
   RotateOptions options{.direction = direction, .first = first};
   rotate(ConstHeads(q_of(q)), q_of(out), rows, options);
   EXPECT_EQ(out, wanted);
-  rotate_qkv(ConstHeads(q_of(q)), q_of(packed), 0, rows, options);
-  EXPECT_EQ(packed, wanted);
+  rotate_qk({q_of(q), q_of(other)}, {k_of(k), k_of(k_out)}, rows, options);
+  EXPECT_EQ(other, wanted);
+  EXPECT_EQ(k_out, rotated(k, k_layout, rows));
   if (direction == Direction::forward) {  // by a rope, whose block begins there too
     Bytes of_q = q, of_k = k;
     rotate_qk(q_of(of_q), k_of(of_k), {.head_dim = head_dim, .rotary_dim = 8, .pairing = pairing}, 1000, options);
@@ -414,11 +415,15 @@ struct Appends {
 
 TEST(C, PackedTensorsAndCaches) {
   Appends call;
-  std::vector<float> out(call.qkv.size()), wanted(call.qkv.size());
-  const Layout packed = thd(5, 4, 8);
-  rotate_qkv(heads(std::as_const(call.qkv), packed), heads(wanted, packed), 1, call.rows);
-  expect_ok(
-      rotary_rotate_qkv(address(view_of(call.qkv, packed)), address(view_of(out, packed)), 1, call.h.table, nullptr));
+  std::vector<float> out = call.qkv, wanted = call.qkv;
+  const auto part = [](std::vector<float>& qkv, std::int64_t first, std::int64_t count) {
+    Heads some{qkv.data() + first * 8, DType::f32, thd(5, 4, 8)};
+    some.layout.heads = count;
+    return some;
+  };
+  rotate_qk(part(wanted, 0, 2), part(wanted, 2, 1), call.rows);
+  expect_ok(rotary_rotate_qk(address(view_of(part(out, 0, 2))), nullptr, address(view_of(part(out, 2, 1))), nullptr,
+                             call.h.table, nullptr));
   EXPECT_EQ(out, wanted);
 
   const std::vector<std::int64_t> slots{3, -1, 8, 0, 9}, firsts{1};

@@ -1,5 +1,4 @@
-// rotate_qk and rotate_qkv against one rotate call for q and one for k: the same bits, whatever the memory, the split,
-// the direction.
+// rotate_qk against one rotate call for q and one for k: the same bits, whatever the memory, the split, the direction.
 #include <gtest/gtest.h>
 
 #include <numeric>
@@ -10,6 +9,7 @@
 #include "core/tests/support/qk_memory.h"
 #include "core/tests/support/splits.h"
 #include "core/tests/support/walking.h"
+#include "rotate/checks.h"
 
 namespace rotary::tests {
 namespace {
@@ -214,12 +214,15 @@ OffsetHeads heads_from(const OffsetHeads& all, std::int64_t first, std::int64_t 
   return part;
 }
 
-// From a packed tensor of one layout to one of another, and in place. v is full of signalling NaN.
+// From a packed tensor of one layout to one of another, and in place. v is full of signalling NaN, and its part of the
+// output stays as it was. In place it is one job, and out of place too.
 void check_packed(const OffsetHeads& from, const OffsetHeads& to, std::int64_t kv_heads, const Table& table,
                   Direction direction, const Executor& executor, Random& random) {
-  const std::int64_t rotating = from.layout.heads - kv_heads;
+  const std::int64_t rotating = from.layout.heads - kv_heads, q_heads = rotating - kv_heads;
   const OffsetHeads qk = heads_from(from, 0, rotating), v = heads_from(from, rotating, kv_heads);
-  const OffsetHeads qk_out = heads_from(to, 0, rotating), v_out = heads_from(to, rotating, kv_heads);
+  const OffsetHeads q = heads_from(from, 0, q_heads), k = heads_from(from, q_heads, kv_heads);
+  const OffsetHeads qk_out = heads_from(to, 0, rotating);
+  const OffsetHeads q_out = heads_from(to, 0, q_heads), k_out = heads_from(to, q_heads, kv_heads);
   Bytes in = hard_values(random, from.dtype, extent(from.layout));
   Bytes nans(in.size());
   fill_signalling(nans.data(), from.dtype, extent(from.layout));
@@ -227,11 +230,16 @@ void check_packed(const OffsetHeads& from, const OffsetHeads& to, std::int64_t k
   Bytes out(bytes_of(to.layout, to.dtype), std::byte{0x5a}), wanted = out, wanted_in_place = in;
 
   rotate(ConstHeads(qk.in(in.data())), qk_out.in(wanted.data()), table, {.direction = direction});
-  copy_heads(v.in(in.data()), v_out.in(wanted.data()));
   rotate(qk.in(wanted_in_place.data()), qk.in(wanted_in_place.data()), table, {.direction = direction});
 
-  rotate_qkv(from.in(in.data()), to.in(out.data()), kv_heads, table, {.direction = direction, .executor = &executor});
-  rotate_qkv(from.in(in.data()), kv_heads, table, {.direction = direction, .executor = &executor});
+  const Heads q_in = q.in(in.data()), k_in = k.in(in.data());
+  const InOut q_both{q_in, q_out.in(out.data())}, k_both{k_in, k_out.in(out.data())};
+  rotate_qk(q_both, k_both, table, {.direction = direction, .executor = &executor});
+  if (q_heads > 0 && kv_heads > 0) {
+    EXPECT_EQ(detail::check_rotate_qk("rotate_qk", q_both, k_both, table, direction).k.rows(), 0);
+    EXPECT_EQ(detail::check_rotate_qk("rotate_qk", q_in, k_in, table, direction).k.rows(), 0);
+  }
+  rotate_qk(q_in, k_in, table, {.direction = direction, .executor = &executor});
   for (std::byte* memory : {out.data(), wanted.data()}) level_nans(memory, qk_out, table.rotary_dim());
   for (std::byte* memory : {in.data(), wanted_in_place.data()}) level_nans(memory, qk, table.rotary_dim());
   EXPECT_TRUE(out == wanted) << "out of place";
@@ -288,10 +296,10 @@ TEST(FusedDispatch, IsOneRunOfTheExecutor) {
       EXPECT_EQ(counting.runs, 1) << c.name;
     }
     Bytes in(static_cast<std::size_t>(tokens) * 10 * 128 * 2), out(in.size());
-    const Layout layout = thd(tokens, 10, 128);
+    const OffsetHeads all{0, DType::bf16, thd(tokens, 10, 128)};
+    const OffsetHeads q = heads_from(all, 0, 6), k = heads_from(all, 6, 2);
     const Counting counting;
-    rotate_qkv(ConstHeads(in.data(), DType::bf16, layout), {out.data(), DType::bf16, layout}, 2, table,
-               {.executor = &counting});
+    rotate_qk({q.in(in.data()), q.in(out.data())}, {k.in(in.data()), k.in(out.data())}, table, {.executor = &counting});
     EXPECT_EQ(counting.runs, 1);
   }
 }

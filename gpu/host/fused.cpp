@@ -218,7 +218,10 @@ void norm_rotate_append(const ConstHeads& qkv, std::int64_t kv_heads, const Head
   const char* const operation = "norm_rotate_append";
   const Layout& l = qkv.layout;
   check_readable(operation, "qkv", qkv);
-  check_kv_heads(operation, l.heads, kv_heads);
+  if (kv_heads < 0) fail(Code::SHAPE, operation, "kv_heads must not be negative but got ", kv_heads);
+  if (kv_heads > l.heads / 2)
+    fail(Code::SHAPE, operation, "heads must be at least twice kv_heads but got ", l.heads, " heads and ", kv_heads,
+         " kv_heads");
   const std::int64_t q_heads = l.heads - 2 * kv_heads;
   const ConstHeads q = heads_of(qkv, 0, q_heads), k = heads_of(qkv, q_heads, kv_heads);
   const ConstHeads v = heads_of(qkv, q_heads + kv_heads, kv_heads);

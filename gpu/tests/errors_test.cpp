@@ -32,7 +32,6 @@ TEST_F(GpuChecks, RefuseWhatBreaksARuleOfTheHostWithItsSentenceAndNothingElse) {
   const Device rows{4096};
   for (const JudgedCall& judged : JudgedCalls(x.data()).all) {
     const RandomCall& c = judged.call;
-    if (c.operation == RandomCall::qkv) continue;
     const auto call = [&] {
       const TableShape& t = c.table;
       const auto* values = rows.as<const float>();

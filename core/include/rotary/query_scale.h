@@ -42,8 +42,8 @@ ROTARY_API std::vector<float> query_scale(const QueryScale&, std::span<const std
 // Same as rotate_qk of rotary.h, but every element of q's heads is also multiplied by the factor of its token, forward
 // and backward (the gradient has the same factor). Elements that rotate do so by rows of cos and sin times the factor,
 // rounded to f32, which the call allocates; the others become x * factor in f32, rounded to the storage type. k only
-// rotates. query_scale: [tokens] or [batch, tokens] of q; empty: no factors. rotate_append, rotate_qkv and functions on
-// a device do not take it. Also throws SHAPE (its size) and VALUE (not finite).
+// rotates. query_scale: [tokens] or [batch, tokens] of q; empty: no factors. rotate_append and functions on a device
+// do not take it. Also throws SHAPE (its size) and VALUE (not finite).
 ROTARY_API void rotate_qk(const Heads& q, const Heads& k, const Table&, const RotateOptions&,
                           std::span<const float> query_scale);
 ROTARY_API void rotate_qk(const InOut& q, const InOut& k, const Table&, const RotateOptions&,

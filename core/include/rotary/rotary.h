@@ -65,7 +65,8 @@ ROTARY_API void prepare();
 ROTARY_API void rotate(const Heads& x, const Table&, const RotateOptions& = {});
 ROTARY_API void rotate(const ConstHeads& x, const Heads& out, const Table&, const RotateOptions& = {});
 
-// q and k in one call. They may differ in heads, head_dim, strides and dtype.
+// q and k in one call. They may differ in heads, head_dim, strides and dtype. They may be parts of one packed tensor,
+// its heads of q, of k and of v, as views of its memory with its strides: one pass rotates both and leaves v alone.
 // Out of place: rotate_qk({q, q_out}, {k, k_out}, table).
 // Throws what rotate throws, ALIAS if written elements of q and k overlap, and SCALING for a table with xPos: keys need
 // its inverse amplitude, so rotate q and k by one table each.
@@ -86,11 +87,5 @@ ROTARY_API void rotate(const Heads& x, const Rows&, const RotateOptions& = {});
 ROTARY_API void rotate(const ConstHeads& x, const Heads& out, const Rows&, const RotateOptions& = {});
 ROTARY_API void rotate_qk(const Heads& q, const Heads& k, const Rows&, const RotateOptions& = {});
 ROTARY_API void rotate_qk(const InOut& q, const InOut& k, const Rows&, const RotateOptions& = {});
-
-// A packed tensor: its heads are those of q, then kv_heads of k, then kv_heads of v; q and k rotate. v keeps its bits
-// (out of place, it is copied). Also throws SHAPE if kv_heads is negative or layout.heads is less than 2 * kv_heads.
-ROTARY_API void rotate_qkv(const Heads& qkv, std::int64_t kv_heads, const Table&, const RotateOptions& = {});
-ROTARY_API void rotate_qkv(const ConstHeads& qkv, const Heads& out, std::int64_t kv_heads, const Table&,
-                           const RotateOptions& = {});
 
 }  // namespace rotary

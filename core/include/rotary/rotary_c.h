@@ -291,7 +291,9 @@ ROTARY_C_API void rotary_options_init(rotary_options *options, size_t size);
 /* Rotates x in place if out is null or x, else into out. SHAPE, DTYPE, ALIAS, PAIRING, VALUE. */
 ROTARY_C_API rotary_status rotary_rotate(const rotary_heads *x, const rotary_heads *out, const rotary_table *table,
                                          const rotary_options *options);
-/* Rotates q and k in one call. They may differ in heads, head_dim, strides and dtype, not in first. */
+/* Rotates q and k in one call. They may differ in heads, head_dim, strides and dtype, not in first. They may be parts
+ * of one packed tensor, its heads of q, of k and of v, as views of its memory with its strides: one pass rotates both
+ * and leaves v alone. */
 ROTARY_C_API rotary_status rotary_rotate_qk(const rotary_heads *q, const rotary_heads *q_out, const rotary_heads *k,
                                             const rotary_heads *k_out, const rotary_table *table,
                                             const rotary_options *options);
@@ -302,9 +304,6 @@ ROTARY_C_API rotary_status rotary_rotate_qk_rows(const rotary_heads* q, const ro
                                                  const rotary_heads* k, const rotary_heads* k_out,
                                                  const rotary_rows* rows, const rotary_positions* numbers,
                                                  const rotary_options* options);
-/* Rotates a packed tensor: its heads are those of q, then kv_heads of k, then kv_heads of v, which keeps its bits. */
-ROTARY_C_API rotary_status rotary_rotate_qkv(const rotary_heads *qkv, const rotary_heads *out, int64_t kv_heads,
-                                             const rotary_table *table, const rotary_options *options);
 
 /* ---- rotation into a KV cache ----------------------------------------------------------------------------------- */
 

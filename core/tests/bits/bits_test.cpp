@@ -174,7 +174,7 @@ void add_rotations(BitsHash& hash, Random& random, DType dtype, const Table& tab
       add_elements(hash, in, dtype);
     }
   }
-  // q of three heads and k of one, then a packed tensor with one head of k and one of v.
+  // q of three heads and k of one, apart, then side by side.
   const auto part = [&](std::int64_t first, std::int64_t count) {
     Layout l = bthd(2, tokens, heads, head_dim);
     l.heads = count;
@@ -182,7 +182,7 @@ void add_rotations(BitsHash& hash, Random& random, DType dtype, const Table& tab
   };
   const ThreadPool pool(2);
   rotate_qk(part(0, 3), part(4, 1), table, {.executor = &pool});
-  rotate_qkv(part(0, 5), 1, table);
+  rotate_qk(part(0, 3), part(3, 1), table);
   add_elements(hash, in, dtype);
 }
 

@@ -1,5 +1,5 @@
-// Random shapes, strides, types, tables and ways to walk memory: on every target, rotate, rotate_qk, rotate_qkv and
-// Table give the bits of the reference and of the scalar angles.
+// Random shapes, strides, types, tables and ways to walk memory: on every target, rotate, rotate_qk and Table
+// give the bits of the reference and of the scalar angles.
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -10,6 +10,7 @@
 #include "cpu/tuning.h"
 #include "fuzz.h"
 #include "rotary/reference.h"
+#include "rotate/checks.h"
 
 namespace rotary::fuzz {
 namespace {
@@ -63,15 +64,16 @@ struct Side {
   }
   Heads out() const { return {place(memory_out, before.size()), dtype, to}; }
   ConstHeads in() const { return in_place ? ConstHeads(out()) : ConstHeads(place(memory_in, x.size()), dtype, from); }
+  InOut part(std::int64_t head, std::int64_t count) const {
+    return {detail::heads_of(in(), head, count), detail::heads_of(out(), head, count)};
+  }
   // The reference rotates the elements of each head from `first` on, for heads of this range.
   void expect(const Table& table, Direction direction, int first, std::int64_t heads) {
-    const ConstHeads source{x.data(), dtype, from};
-    copy_heads(source, {wanted.data(), dtype, to});
-    const auto of = [&](auto heads_of_all) {
-      heads_of_all.layout.heads = heads;
-      return slice(heads_of_all, first, heads_of_all.layout.head_dim - first);
-    };
-    if (heads > 0) reference::rotate(of(source), of(Heads{wanted.data(), dtype, to}), table, direction);
+    const ConstHeads source = detail::heads_of(ConstHeads(x.data(), dtype, from), 0, heads);
+    const Heads result = detail::heads_of(Heads{wanted.data(), dtype, to}, 0, heads);
+    copy_heads(source, result);
+    const auto of = [&](const auto& all) { return slice(all, first, all.layout.head_dim - first); };
+    if (heads > 0) reference::rotate(of(source), of(result), table, direction);
   }
   void require_wanted(const Table& table, int first, const std::string& what) const {
     Layout turning = to;
@@ -112,7 +114,8 @@ void rotate_heads(Choices& choices) {
     q.load(), k.load();
     if (operation == 0) rotate(q.in(), q.out(), table, options);
     if (operation == 1) rotate_qk({q.in(), q.out()}, {k.in(), k.out()}, table, options);
-    if (operation == 2) rotate_qkv(q.in(), q.out(), kv_heads, table, options);
+    if (operation == 2)  // a packed tensor, whose last heads are v's
+      rotate_qk(q.part(0, q.to.heads - 2 * kv_heads), q.part(q.to.heads - 2 * kv_heads, kv_heads), table, options);
     q.require_wanted(table, first, "q");
     if (operation == 1) k.require_wanted(table, first, "k");
   }

@@ -1,5 +1,5 @@
-// Random calls of rotate, rotate_qk and rotate_qkv, valid and invalid, for tests of refused calls. Calls that pass the
-// checks stay inside the memory that they were given.
+// Random calls of rotate and rotate_qk, valid and invalid, for tests of refused calls. Calls that pass the checks
+// stay inside the memory that they were given.
 #pragma once
 
 #include <array>
@@ -21,18 +21,17 @@ namespace rotary::tests {
 using namespace detail;
 
 struct RandomCall {
-  enum Operation { one, qk, qkv };
+  enum Operation { one, qk };
   enum Side { q, k, q_out, k_out };
   Operation operation = one;
   bool in_place = true;
   Direction direction = Direction::forward;
-  std::array<Heads, 4> sides;  // by Side; rotate and rotate_qkv use those of q
-  std::int64_t kv_heads = 0;
+  std::array<Heads, 4> sides;  // by Side; rotate uses those of q
   TableShape table;
 
   InOut q_in_out() const { return {sides[q], sides[q_out]}; }
   InOut k_in_out() const { return {sides[k], sides[k_out]}; }
-  std::string name() const { return operation == one ? "rotate" : operation == qk ? "rotate_qk" : "rotate_qkv"; }
+  std::string name() const { return operation == one ? "rotate" : "rotate_qk"; }
 };
 
 // Source: has int below(int bound), which returns 0 when the source is used up.
@@ -64,7 +63,8 @@ class RandomCalls {
 
   RandomCall sound() {
     RandomCall call;
-    call.operation = static_cast<RandomCall::Operation>(source_.below(3));
+    const int kind = source_.below(3);  // 2: the parts of one tensor
+    call.operation = kind == 0 ? RandomCall::one : RandomCall::qk;
     call.in_place = coin();
     call.direction = static_cast<Direction>(source_.below(2));
     call.table = {static_cast<Pairing>(1 + source_.below(3)), 1 + source_.below(6), 1, 1 + source_.below(3)};
@@ -78,22 +78,22 @@ class RandomCalls {
       if (s >= 2) other.heads = call.sides[s - 2].layout.heads;
       call.sides[s] = {middle_ + 8192 * s + 4 * static_cast<std::size_t>(source_.below(8)), dtype, nested(other)};
     }
-    if (call.operation == RandomCall::qk && source_.below(3) == 0) pack(call);
-    if (call.operation == RandomCall::qkv) call.kv_heads = source_.below(1 + static_cast<int>(sizes.heads / 2));
+    if (kind == 1 && source_.below(3) == 0) pack(call, 0);
+    if (kind == 2) pack(call, call.sides[RandomCall::k].layout.heads);
     return call;
   }
 
-  // Puts k's heads after q's in one tensor, as a projection writes them.
-  void pack(RandomCall& call) {
+  // Puts k's heads after q's in one tensor, as a projection writes them, in front of this many of v.
+  void pack(RandomCall& call, std::int64_t v_heads) {
     for (const std::size_t side : {std::size_t{0}, std::size_t{2}}) {
       Heads &a = call.sides[side], &b = call.sides[side + 1];
-      const std::int64_t heads = a.layout.heads;
+      const std::int64_t heads = a.layout.heads, k_heads = b.layout.heads;
       Layout all = a.layout;
-      all.heads += b.layout.heads;
+      all.heads += k_heads + v_heads;
       all = nested(all);
       a.layout = b.layout = all;
       a.layout.heads = heads;
-      b.layout.heads = all.heads - heads;
+      b.layout.heads = k_heads;
       b.data = at(a.data, heads * all.head_stride * static_cast<std::int64_t>(size_of(a.dtype)));
     }
   }
@@ -121,10 +121,7 @@ class RandomCalls {
     if (kind == 7) side.data = at(other.data, 2 * (source_.below(120) - 60));
     if (kind == 8) side.dtype = static_cast<DType>(coin() ? source_.below(5) : 255);
     if (kind == 9) l = other.layout;
-    if (kind == 10) {
-      call.direction = static_cast<Direction>(source_.below(2) == 0 ? source_.below(4) : 255);
-      call.kv_heads = coin() ? source_.below(6) : extreme();
-    }
+    if (kind == 10) call.direction = static_cast<Direction>(source_.below(2) == 0 ? source_.below(4) : 255);
     if (kind == 11) break_table(call.table);
   }
 
@@ -167,17 +164,10 @@ inline Outcome make_call(const RandomCall& call) {
   const Table table = table_of(call.table);
   return outcome_of([&] {
     const Heads &q = call.sides[RandomCall::q], &k = call.sides[RandomCall::k], &out = call.sides[RandomCall::q_out];
-    switch (call.operation) {
-      case RandomCall::one:
-        return call.in_place ? rotate(q, table, {.direction = call.direction})
-                             : rotate(q, out, table, {.direction = call.direction});
-      case RandomCall::qk:
-        return call.in_place ? rotate_qk(q, k, table, {.direction = call.direction})
-                             : rotate_qk(call.q_in_out(), call.k_in_out(), table, {.direction = call.direction});
-      case RandomCall::qkv:
-        return call.in_place ? rotate_qkv(q, call.kv_heads, table, {.direction = call.direction})
-                             : rotate_qkv(q, out, call.kv_heads, table, {.direction = call.direction});
-    }
+    const RotateOptions options{.direction = call.direction};
+    if (call.operation == RandomCall::one)
+      return call.in_place ? rotate(q, table, options) : rotate(q, out, table, options);
+    call.in_place ? rotate_qk(q, k, table, options) : rotate_qk(call.q_in_out(), call.k_in_out(), table, options);
   });
 }
 
@@ -186,7 +176,7 @@ inline Outcome checked(const RandomCall& call) {
   return outcome_of([&] {
     const Heads &q = call.sides[RandomCall::q], &k = call.sides[RandomCall::k], &out = call.sides[RandomCall::q_out];
     const std::string operation = call.name();
-    if (call.operation != RandomCall::qk) {
+    if (call.operation == RandomCall::one) {
       const Names names{operation.c_str(), "x", call.in_place ? "x" : "out", ""};
       check_heads(names, q, call.in_place ? q : out, call.table, call.direction);
     } else {

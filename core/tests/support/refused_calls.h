@@ -1,5 +1,5 @@
-// Calls of rotate, rotate_qk and rotate_qkv that break one rule, with the sentence of the error, and similar calls that
-// break none. They hold for the host's memory and for a device's.
+// Calls of rotate and rotate_qk that break one rule, with the sentence of the error, and similar calls that break none.
+// They hold for the host's memory and for a device's.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -34,7 +34,7 @@ class JudgedCalls {
     rotate_out_of_place();
     rotate_qk_in_place();
     rotate_qk_out_of_place();
-    rotate_qkv();
+    rotate_parts_of_one_tensor();
   }
   std::vector<JudgedCall> all;
 
@@ -227,25 +227,34 @@ class JudgedCalls {
     side("", "", C::k, [&](Heads& h) { put(h, 0); });  // both may be read from one memory
   }
 
-  // Only the host has rotate_qkv.
-  void rotate_qkv() {
-    const C call = sound(C::qkv, true);
-    const auto in_place = [&](const char* sentence, const auto& change) { add("SHAPE", sentence, call, change); };
-    in_place("kv_heads must not be negative but got -1", [](C& c) { c.kv_heads = -1; });
-    in_place("heads must be at least twice kv_heads but got 4 heads and 3 kv_heads",
-             [](C& c) { c.kv_heads = 3, c.in_place = false, c.direction = Direction::backward; });
-    in_place("", [](C& c) { c.kv_heads = INT64_MAX; });
-    add("", "", call, [](C& c) {
-      c.kv_heads = 2, c.table.tokens = 0;
-      c.sides[C::q] = {nullptr, DType::f32, thd(0, 6, 16)};
-    });
-    in_place("table has 2 rows but qkv has 3 tokens", [](C& c) { c.kv_heads = 1, c.table.tokens = 2; });
-    in_place("out must have the shape of qkv, [2, 3, 4, 16], but got [2, 3, 2, 16]", [](C& c) {
-      c.kv_heads = 1, c.in_place = false;
-      c.sides[C::q_out].layout = bthd(2, 3, 2, 16);
-    });
-    in_place("the written elements must be distinct but token_stride 48 steps over 64 elements",
-             [](C& c) { c.kv_heads = 1, c.sides[C::q].layout.token_stride = 48; });
+  // q, k and v in one tensor of 8 heads, in and out of place.
+  void rotate_parts_of_one_tensor() {
+    for (const bool in_place : {true, false}) {
+      C call = sound(C::qk, in_place);
+      for (std::size_t s = 0; s < 4; ++s) {
+        call.sides[s].layout = bthd(2, 3, 8, 16);
+        call.sides[s].layout.heads = s % 2 == 0 ? 4 : 2;
+      }
+      put(call.sides[C::k], 4 * 16), put(call.sides[C::k_out], 8192 + 4 * 16);
+      const std::string q = in_place ? "q" : "q_out", k = in_place ? "k" : "k_out";
+      const auto token_stride = [](C& c, std::int64_t stride) {
+        for (Heads& side : c.sides) side.layout.token_stride = stride;
+      };
+      pass(call, [](C& c) { c.direction = Direction::backward; });
+      pass(call, [&](C& c) { token_stride(c, 96); });
+      add("", "", call, [](C& c) {
+        c.table.tokens = 0;
+        for (Heads& side : c.sides) side.data = nullptr, side.layout.tokens = 0;
+      });
+      add("SHAPE", "table has 2 rows but q has 3 tokens", call, [](C& c) { c.table.tokens = 2; });
+      add("ALIAS", "what is written to " + q + " must not overlap " + k + overlap, call,
+          [&](C& c) { token_stride(c, 80); });
+      add("SHAPE", "the written elements of q must be distinct but token_stride 48 steps over 64 elements", call,
+          [&](C& c) { token_stride(c, 48); });
+      if (in_place) continue;
+      add("SHAPE", "q_out must have the shape of q, [2, 3, 4, 16], but got [2, 3, 2, 16]", call,
+          [](C& c) { c.sides[C::q_out].layout.heads = 2; });
+    }
   }
 
   std::byte* memory_;

@@ -272,8 +272,8 @@ ROTARY_EXPERIMENTAL void rotate_append(const ConstHeads& q, const Heads& q_out, 
                                        const ConstHeads& v, const Rotation&, const Cache&, const Slots&,
                                        Stream = nullptr);
 // Norms and rotates q into q_out (which may be q's part of qkv, except with interleaved_to_half) and k into its slots,
-// and copies v to its slots. qkv is as in rotate_qkv. The result equals rms_norm, rotate, then append, bit for bit.
-// Throws what rotate_append throws, and VALUE (eps).
+// and copies v to its slots. The heads of qkv are those of q, then kv_heads of k, then kv_heads of v. The result equals
+// rms_norm, rotate, then append, bit for bit. Throws what rotate_append throws, and VALUE (eps).
 ROTARY_EXPERIMENTAL void norm_rotate_append(const ConstHeads& qkv, std::int64_t kv_heads, const Heads& q_out,
                                             const Norm& q_norm, const Norm& k_norm, const Rotation&, const Cache&,
                                             const Slots&, Stream = nullptr);
