@@ -2,6 +2,7 @@
 // class defaults.
 #include <algorithm>
 #include <cmath>
+#include <functional>
 
 #include "rotary/error.h"
 #include "stages.h"
@@ -150,6 +151,7 @@ class RopeSource {
       ignore_known(keys, "rope_parameters");
       dict_.reset();
     }
+    if (!nested_) pass_over_types_without_layers(layers);
   }
 
   std::optional<RopeKeys> of(const Layer& layer) const {
@@ -173,6 +175,31 @@ class RopeSource {
     if (found == nullptr || *found != Json::object() || scaling_ || is_nested(*defaults_)) return;
     part_.note(NoteKind::scaling, "rope_parameters is {}: unscaled, not the default of ", part_.name());
     defaults_.reset();
+  }
+
+  // The keys of layer types that no layer has.
+  void pass_over_types_without_layers(const std::vector<Layer>& layers) {
+    const Family& family = part_.family;
+    const auto none = [&](auto is_of_type) {
+      return std::none_of(layers.begin(), layers.end(),
+                          [&](const Layer& layer) { return layer.turns && is_of_type(layer.type); });
+    };
+    const auto slides = [](const std::string& type) { return has_sliding_rope(type); };
+    const auto note = [&](std::string_view key) {
+      part_.note(NoteKind::unread, key, " is not read: no layer has the type that it is for");
+    };
+    if (none([](const std::string&) { return true; })) return;
+    if (scaling_ && none([&](const std::string& type) { return is_bent(type); })) {
+      for (const char* key : {"rope_scaling", "rope_parameters"}) ignore_known(part_.keys, key);
+      note("rope_scaling");
+      scaling_.reset();
+    }
+    if (dict_ || family.sliding_base == 0) return;
+    if (none(slides) && part_.keys.has(std::string(family.sliding_base_key))) note(family.sliding_base_key);
+    if (!none(std::not_fn(slides))) return;
+    for (const std::string_view key : family.base_key) {
+      if (key != family.sliding_base_key && base_below(part_.keys, key)) note(key);
+    }
   }
 
   // gemma3 and its kin start from {"rope_type": "default"} and add rope_scaling: an old "type" loses against it.
