@@ -216,10 +216,13 @@ NamedCheck judge(const TensorPair& pair, const Subject& subject, std::optional<d
     if (sample.before_unit > sample.unit) sample = sample.loosened();
     compare_by_all();
     result.checked = all[best].checked;
-    if (!result.checked.equal) {  // by a table of fewer bits, of a rope whose table is not tried with them
-      result.diagnosis.verdict = Verdict::noise;
-      result.diagnosis.found = {
-          finding(Cause::off, {{"error", result.checked.error, 2}, {"allowed", result.checked.allowed, 2}})};
+    if (!result.checked.equal) {  // by a table of fewer bits, which is not tried with every rope
+      const std::optional<Precision> of_table = result.diagnosis.facts.precision;
+      const bool coarse = of_table == Precision::f16 || of_table == Precision::bf16;
+      const Finding off =
+          finding(Cause::off, {{"error", result.checked.error, 2}, {"allowed", result.checked.allowed, 2}});
+      result.diagnosis.found = {coarse ? finding(Cause::coarse_table, {{"type", name(*of_table)}}) : off};
+      result.diagnosis.verdict = result.diagnosis.found[0].verdict;
     }
   }
   result.outcome = outcome_of(result.checked, result.diagnosis, tolerance.has_value());

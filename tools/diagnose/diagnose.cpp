@@ -178,8 +178,7 @@ std::vector<Finding> all_found(const Examination& exam) {
     add_elements(numbers, "", exam.turns.block, exam.sample.head_dim);
     numbers.push_back({"layout", exam.facts.layout});
     numbers.push_back(residual(exam.residual));
-    all.push_back(finding(Cause::as_configured, std::move(numbers)));
-    if (exam.sample.noise.rms > 0) all[0].verdict = Verdict::noise;
+    all.push_back(finding(exam.sample.noise.rms > 0 ? Cause::only_noise : Cause::as_configured, std::move(numbers)));
   } else if (open) {
     all.push_back(finding(exam.sample.loose ? Cause::coarse_before : Cause::noise, {noise_of(exam.sample)}));
   }

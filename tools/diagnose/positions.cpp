@@ -106,7 +106,8 @@ void make_whole(FoundPositions& found) {
   std::int64_t same = 0;
   for (std::size_t row = 0; row < rounded.size(); ++row) {
     const double nearest = std::round(rounded[row]), error = std::isfinite(found.error[row]) ? found.error[row] : 0;
-    const bool is_whole = std::abs(rounded[row] - nearest) <= std::max(1e-6 * std::abs(rounded[row]), 0.01) + 6 * error;
+    const double slack = std::clamp(1e-6 * std::abs(nearest), 0.01, 0.1) + 6 * error;
+    const bool is_whole = std::abs(rounded[row] - nearest) <= slack;
     if (is_whole) rounded[row] = nearest, ++same;
   }
   if (2 * same > std::ssize(rounded)) found.position = std::move(rounded);

@@ -142,6 +142,7 @@ Power common_power(const std::vector<NamedCheck>& tensors) {
     const Power& power = one.power;
     if (power.tokens == 0) continue;
     if (common.tokens == 0) common = {.tokens = power.tokens, .unit = power.unit, .scaling = power.scaling};
+    if (power.scaling != name(Scaling{})) common.scaling = power.scaling;
     common.tokens = std::min(common.tokens, power.tokens);
     common.base = std::max(common.base, power.base);
     for (const std::string& word : power.would_show) add_word(common, word, true);

@@ -87,6 +87,14 @@ std::vector<Hypothesis> coarse_hypotheses(const Hypothesis& fine, double unit) {
   return list;
 }
 
+// An entry of a table. In few bits an entry whose float32 angle and cosine may lie on either side of a tie is the one
+// nearer to the measured.
+double entry(Rounding table, double value, double error, double measured) {
+  if (table == Rounding(exactly) || table == Rounding(to_f32)) return table(value);
+  const double below = table(value - error), above = table(value + error);
+  return std::abs(below - measured) < std::abs(above - measured) ? below : above;
+}
+
 // float32_speed: in float32 steps, where the hypothesis takes them; empty: speed as it is.
 Fit fit_of(const Turns& turns, const Motion& motion, const Hypothesis& one, const std::vector<float>& float32_speed,
            double slack) {
@@ -98,7 +106,10 @@ Fit fit_of(const Turns& turns, const Motion& motion, const Hypothesis& one, cons
         speed = std::copysign(static_cast<double>(float32_speed[i]), speed);
       angle += one.product(one.position(motion.distance(row, pair, term)) * one.speed(speed));
     }
-    return {one.table(motion.factor * std::cos(angle)), one.table(motion.factor * std::sin(angle))};
+    const Complex measured = turns.turn[turns.at(row, pair)];
+    const double error = (std::abs(angle) + 1) * 0x1p-23 * motion.factor;
+    return {entry(one.table, motion.factor * std::cos(angle), error, measured.real()),
+            entry(one.table, motion.factor * std::sin(angle), error, measured.imag())};
   });
 }
 

@@ -64,8 +64,22 @@ struct Candidate {
 };
 using Candidates = std::vector<Candidate>;
 
+// Keys that moved the wrong way from where they were.
+Candidate moved_back(const Asked& asked) {
+  Candidate back{{}, asked.motion};
+  for (std::size_t axis = 0; axis < back.motion.position.size(); ++axis) {
+    std::vector<double>& position = back.motion.position[axis];
+    for (std::size_t row = 0; row < position.size(); ++row)
+      position[row] = 2 * asked.motion.from[axis][row] - position[row];
+  }
+  back.found =
+      finding(Cause::moved_back, {{"found", back.motion.position[0][0]}, {"asked", asked.motion.position[0][0]}});
+  return back;
+}
+
 void add_turned(Candidates& list, const Asked& asked) {
   const bool clockwise = asked.frequencies.clockwise;
+  if (!asked.motion.from.empty()) list.push_back(moved_back(asked));
   for (const auto& [times, found] : {std::pair(-1.0, direction_found(!clockwise, clockwise)),
                                      {2.0, finding(Cause::doubled)},
                                      {0.0, finding(Cause::no_angles)}}) {
@@ -247,7 +261,7 @@ bool explain_by_candidates(Examination& exam, const Asked& asked) {
   if (verdict == Verdict::direction) exam.facts.clockwise = !asked.frequencies.clockwise;
   if (verdict == Verdict::twice) exam.drop(Verdict::attention_factor);  // it has its factor twice
   if (verdict == Verdict::axis) exam.facts.axis = best->motion.axis;
-  if (verdict == Verdict::offset) exam.set_positions(best->motion.position[0]);
+  if (verdict == Verdict::offset || verdict == Verdict::positions) exam.set_positions(best->motion.position[0]);
   if (verdict == Verdict::not_rotated) {  // which leaves nothing to be said but the factor
     std::erase_if(exam.findings, [](const Finding& of) { return of.verdict != Verdict::attention_factor; });
     exam.take(fit);

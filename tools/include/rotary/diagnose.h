@@ -97,12 +97,12 @@ enum class Cause : std::uint8_t {
   // the factor of queries
   query_factor_left_out, query_factor_twice,
   // precision
-  coarse_table, coarse_inv_freq, coarse_angles, coarse_steps, tf32, off, noise, coarse_before,
+  coarse_table, coarse_inv_freq, coarse_angles, coarse_steps, tf32, off, only_noise, noise, coarse_before,
   // axes
   one_axis, axes_exchanged, axes_left_out, axes_in_runs, axes_in_turns, axes_reversed, axes_further, axes_back,
   other_axes,
   // positions and direction
-  direction, mirrored, sin_cos_exchanged, map, map_of_pairs, offset, constant_position, position_step,
+  direction, mirrored, sin_cos_exchanged, map, map_of_pairs, offset, moved_back, constant_position, position_step,
   wrapped_positions, rounded_positions, reversed_positions, padded_positions, restarted_positions, counted_positions,
   other_positions,
   // two rotations in one, and kernels

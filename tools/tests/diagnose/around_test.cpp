@@ -181,7 +181,7 @@ TEST_P(Around, KeysOfACacheMove) {
   expect_key(moved(before, -100, f.attention_factor), Outcome::differs, Cause::factor_twice);
   expect_key(moved(before, -100, 1 / f.attention_factor), Outcome::differs, Cause::without_factor);
   expect_key(moved(before, -99), Outcome::differs, Cause::offset);
-  expect_key(moved(before, 100), Outcome::differs);
+  expect_key(moved(before, 100), Outcome::differs, Cause::moved_back);
   expect_key(before, Outcome::differs, Cause::not_rotated);
 }
 

@@ -172,6 +172,7 @@ TEST(InvFreqAlone, is_held_to_float32_whatever_stores_it) {
   check(speeds(500000), Outcome::differs, Cause::base);
   check(times(speeds(), 0.125), Outcome::differs, Cause::linear);
   check(speeds(10000, 32), Outcome::differs, Cause::block);
+  EXPECT_LT(diagnose::check_inv_freq(asking(), times(speeds(), 1.0 / 3)).tensors[0].diagnosis.residual, 1e-6);
 }
 
 // ---- two engines ---------------------------------------------------------------------------------

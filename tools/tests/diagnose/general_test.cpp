@@ -115,7 +115,7 @@ TEST_F(Mixed, what_differs_is_not_said_to_be_as_configured) {
   diagnose::say(one);
   EXPECT_EQ(one.outcome, diagnose::Outcome::differs);
   EXPECT_NE(one.diagnosis.verdict, Verdict::as_configured) << one.sentence;
-  expect_words(one.diagnosis, "off by up to");
+  expect_words(one.diagnosis, "cos and sin are rounded to bf16");
 }
 
 TEST_F(Mixed, angles_of_no_such_rope_say_what_was_not_asked) {

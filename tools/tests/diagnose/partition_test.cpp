@@ -123,6 +123,44 @@ TEST(Judged, WhatIsNoRotationOfItsRow) {
   EXPECT_EQ(outcomes({{"q", x, still}}), std::vector{undecided});
 }
 
+TEST(PowerOfAll, IsOfTheScalingThatOneOfThemHas) {
+  diagnose::NamedCheck plain, scaled;
+  plain.power = {.would_show = {"base"}, .tokens = 8, .scaling = "default"};
+  scaled.power = {.would_show = {"base", "factor"}, .tokens = 8, .scaling = "linear"};
+  for (const auto& tensors : {std::vector{plain, scaled}, {scaled, plain}}) {
+    const std::string sentence = diagnose::common_power(tensors).sentence();
+    EXPECT_NE(sentence.find("factor of linear"), std::string::npos) << sentence;
+  }
+}
+
+// Frequencies and angles in float32 steps put some entries on the other side of a tie.
+TEST(Precision, TablesOfFewBitsFromFloat32Steps) {
+  for (const ElementType type : {ElementType::bf16, ElementType::f16}) {
+    for (const int tokens : {64, 128, 256}) {
+      Case one(ElementType::f32, {.tokens = tokens});
+      one.subject.positions = from(0, tokens);
+      const Engine engine{.angle = [](int, int t, int pair) -> double {
+                            const float exponent = static_cast<float>(2 * pair) / 64;
+                            return static_cast<float>(t) * (1 / std::pow(10000.0F, exponent));
+                          },
+                          .rounds_table = [=](double entry) { return to_type(entry, type); }};
+      const Diagnosis found = one.diagnose(engine);
+      EXPECT_EQ(found.facts.precision, type == ElementType::bf16 ? Precision::bf16 : Precision::f16) << found.sentence;
+      EXPECT_STREQ(name(found.found.at(0).cause), name(Cause::coarse_table)) << found.sentence;
+    }
+  }
+}
+
+TEST(Noise, IsItsOwnCause) {
+  Case one(ElementType::f32);
+  const Data right = Engine{}(one.before), random = random_data(right, ElementType::f32, 3);
+  const Diagnosis found = one.diagnose_after(
+      with_values(right, [&](int b, int t, int h, int d) { return right(b, t, h, d) + 0.001 * random(b, t, h, d); }));
+  expect_said(found, Verdict::noise, "q is rotated as the config asks, with noise of 0.001 rms: half");
+  EXPECT_STREQ(name(found.found.at(0).cause), name(Cause::only_noise));
+  EXPECT_TRUE(found.findings.empty());
+}
+
 TEST(Precision, FrequenciesInHalfFarAway) {
   Case one(ElementType::f32);
   one.subject.positions = from(120000);
