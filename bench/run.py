@@ -75,7 +75,9 @@ def measure_all(chosen: argparse.Namespace) -> int:
     results = report.Results(chosen.device)
     results.target = native.target()
     peers = loaded(chosen_peers(chosen.device, [name for name in chosen.peers.lower().split(",") if name]), results)
-    cells = cells_of(chosen) if len(peers) > 1 else []
+    if len(peers) < 2:
+        sys.exit("peers.sh: no peer of rotary that is asked for is here: nothing is measured, and no file is written")
+    cells = cells_of(chosen)
     for number, cell in enumerate(cells, 1):
         print(f"[{number}/{len(cells)}] {cell}", file=sys.stderr, flush=True)
         measure_cell(cell, peers, results)

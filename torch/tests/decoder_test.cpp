@@ -325,6 +325,7 @@ TEST(Decoder, RefusesWhatCannotBe) {
   refused("SHAPE", "layers must be at most 10000 but got 10001", [](DecoderConfig& c) { c.layers = 10001; });
   refused("SHAPE", "the rope must be for heads of 8", [](DecoderConfig& c) { c.rope = tiny_rope(6, 6); });
   refused("ROPE", "a rope must be given", [](DecoderConfig& c) { c.rope.reset(); });
+  refused("ROPE", "a stored table must be", [](DecoderConfig& c) { c.stored_table = true, c.rope = tiny_rope(8, 6); });
   refused("SHAPE", "windows must be none or one for each of the 2", [](DecoderConfig& c) { c.windows = {1}; });
   refused("CONFIG_VALUE", "a window must be at least 0", [](DecoderConfig& c) { c.windows = {1, -1}; });
   refused("CONFIG_VALUE", "dropout must be", [](DecoderConfig& c) { c.dropout = 1; });

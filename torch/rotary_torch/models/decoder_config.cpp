@@ -253,6 +253,12 @@ static void check(const DecoderConfig& c) {
                        name(c.position));
   refuse_config.unless(!c.rope || c.rope->rope.head_dim == head_dim, Code::SHAPE, "the rope must be for heads of ",
                        head_dim, " elements but is not");
+  const auto turns_whole_heads = [&] {
+    const rotary::ModelRope& used = *c.rope;
+    return used.first == 0 && (used.rope.rotary_dim == 0 || used.rope.rotary_dim == head_dim);
+  };
+  refuse_config.unless(!c.stored_table || (c.rope && turns_whole_heads()), Code::ROPE,
+                       "a stored table must be that of a rope over whole heads but it is not");
   refuse_config.unless(c.position != PositionEncoding::sinusoidal || c.width % 2 == 0, Code::SHAPE,
                        "width must be even for sinusoidal positions but got ", c.width);
   refuse_config.unless(c.windows.empty() || std::ssize(c.windows) == c.layers, Code::SHAPE,
