@@ -69,7 +69,7 @@ void set_width(const Part& part, const HeadShape& heads, RopeKeys& keys, Rope& r
     keys.partial = part.keys.number(key);
     keys.partial_from = from_key(part.keys, key);
   }
-  const bool reads_fraction = scaled(keys) || part.family.reads_partial;
+  const bool reads_fraction = scaled(keys) || part.family.reads_partial || fraction == Fraction::head;
   const bool given = keys.partial && fraction != Fraction::nothing;
   if (!given || (!reads_fraction && !part.family.dim_key.empty())) {
     const std::optional<double> unread = given ? keys.partial : std::nullopt;
@@ -92,13 +92,15 @@ void set_width(const Part& part, const HeadShape& heads, RopeKeys& keys, Rope& r
     }
   }
   const double partial = *keys.partial;
-  const std::string partial_path = part.keys.path_of(part.family.partial_key);
+  const std::string_view partial_key =
+      part.family.partial_key.empty() ? "partial_rotary_factor" : part.family.partial_key;
+  const std::string partial_path = part.keys.path_of(partial_key);
   if (!(partial > 0 && partial <= 1)) {
     fail(Code::CONFIG_VALUE, "read_config", partial_path, " must be above 0 and at most 1 but got ", spelled(partial));
   }
   if (!given && partial != 1) {
-    part.note(NoteKind::model_default, part.family.partial_key, " is not given: ", spelled(partial),
-              ", the default of ", part.name());
+    part.note(NoteKind::model_default, partial_key, " is not given: ", spelled(partial), ", the default of ",
+              part.name());
   }
   const bool counts = reads_fraction;
   record_width(part, heads, keys, counts && keys.type != "proportional");
@@ -117,6 +119,10 @@ void set_width(const Part& part, const HeadShape& heads, RopeKeys& keys, Rope& r
   const bool of_head = fraction == Fraction::head;
   const int whole = of_head ? heads.head_dim : heads.block;
   const int rotating = of_head && !given ? heads.block : static_cast<int>(whole * *keys.partial);
+  if (of_head && rotating > heads.block) {
+    fail(Code::CONFIG_VALUE, "read_config", partial_path, " of the ", whole,
+         " elements of a head must be at most qk_rope_head_dim, ", heads.block, ", but is ", rotating);
+  }
   rope.rotary_dim = rotating + rotating % 2;
   if (rotating % 2 != 0) {
     if (rotating == whole) {

@@ -55,7 +55,8 @@ bool is_label(const std::string& key) {
 bool is_known_label(std::string_view key) {
   return is_listed(key,
                    "full_attention sliding_attention chunked_attention linear_attention hybrid hybrid_sliding main "
-                   "compress compressed_sparse_attention heavily_compressed_attention");
+                   "compress compressed_sparse_attention heavily_compressed_attention indexed_attention "
+                   "deepseek_sparse_attention");
 }
 
 // Other spellings of the words of the scalings.
@@ -151,7 +152,7 @@ class RopeSource {
       ignore_known(keys, "rope_parameters");
       dict_.reset();
     }
-    if (!nested_) pass_over_types_without_layers(layers);
+    if (!nested_ || typed(part.family.old)) pass_over_types_without_layers(layers);
   }
 
   std::optional<RopeKeys> of(const Layer& layer) const {
@@ -189,16 +190,17 @@ class RopeSource {
       part_.note(NoteKind::unread, key, " is not read: no layer has the type that it is for");
     };
     if (none([](const std::string&) { return true; })) return;
-    if (scaling_ && none([&](const std::string& type) { return is_bent(type); })) {
+    if (scaling_ && !nested_ && none([&](const std::string& type) { return is_bent(type); })) {
       for (const char* key : {"rope_scaling", "rope_parameters"}) ignore_known(part_.keys, key);
       note("rope_scaling");
       scaling_.reset();
     }
-    if (dict_ || family.sliding_base == 0) return;
+    const bool one_key = std::ranges::count(family.base_key, family.sliding_base_key) != 0;  // NeoMME
+    if ((dict_ && !nested_) || family.sliding_base == 0 || one_key) return;
     if (none(slides) && part_.keys.has(std::string(family.sliding_base_key))) note(family.sliding_base_key);
     if (!none(std::not_fn(slides))) return;
     for (const std::string_view key : family.base_key) {
-      if (key != family.sliding_base_key && base_below(part_.keys, key)) note(key);
+      if (base_below(part_.keys, key)) note(key);
     }
   }
 
@@ -223,7 +225,8 @@ class RopeSource {
     truncate_ = dict_->boolean("truncate");
     if (dict_->is_null("truncate")) truncate_ = false;  // as transformers reads it
     if (truncate_) truncate_from_ = from_key(*dict_, "truncate");
-    for (const char* key : {"rope_theta", "rope_type", "type"}) {
+    for (const char* key :
+         {"rope_theta", "rope_type", "type", "partial_rotary_factor", "original_max_position_embeddings"}) {
       if (!dict_->has(key)) continue;
       dict_->mark(key);
       part_.note(NoteKind::unread, dict_->path_of(key), " stands beside the layer types and is not read");
@@ -258,7 +261,7 @@ class RopeSource {
       return *mlc;
     } else if (sliding && family.sliding_base != 0) {
       const auto base = family.sliding_base_key.empty() ? std::nullopt : given(family.sliding_base_key);
-      if (!base) take_base(family.sliding_base, "the sliding layers' default of");
+      if (!base) take_base(family.sliding_base, "the sliding layers' default of", family.sliding_base_key);
       return base.value_or(family.sliding_base);
     } else if (family.quirk->base != nullptr) {
       return family.quirk->base(part_);
@@ -270,7 +273,11 @@ class RopeSource {
         }
       }
     }
-    take_base(family.base, family.base_key.empty() ? "fixed in" : "the default of");
+    if (family.base_key.empty()) {
+      take_base(family.base, "fixed in", "rope_theta");
+    } else {
+      take_base(family.base, "the default of", family.base_key.front());
+    }
     return family.base;
   }
 
@@ -284,8 +291,8 @@ class RopeSource {
     }
   }
 
-  void take_base(double base, const char* whose) const {
-    part_.note(NoteKind::model_default, "no base (rope_theta) is given: ", spelled(base), ", ", whose, " ",
+  void take_base(double base, const char* whose, std::string_view key) const {
+    part_.note(NoteKind::model_default, "no base (", key, ") is given: ", spelled(base), ", ", whose, " ",
                part_.name());
     part_.by_default("base");
   }
@@ -313,11 +320,11 @@ class RopeSource {
         fail(Code::CONFIG_VALUE, "read_config", "every base in a list must be above 1 but got ", spelled(*layer.base));
       }
       rope.base = *layer.base;
-      drop_outer_base();
+      drop_outer_base(layer);
     } else if (inner) {
       rope.base = *inner;
       part_.origins().read("base", *keys, "rope_theta");
-      drop_outer_base();
+      drop_outer_base(layer);
     } else {
       rope.base = top_base(has_sliding_base(layer, keys.has_value()));
     }
@@ -354,13 +361,16 @@ class RopeSource {
   }
 
   // A base inside the object beats the ones outside.
-  void drop_outer_base() const {
+  void drop_outer_base(const Layer& layer) const {
+    const Family& family = part_.family;
     const Object& keys = part_.keys;
-    std::vector<std::string_view> outside = part_.family.base_key;
-    if (!part_.family.sliding_base_key.empty()) outside.push_back(part_.family.sliding_base_key);
+    std::vector<std::string_view> outside = family.base_key;
+    if (!family.sliding_base_key.empty()) outside.push_back(family.sliding_base_key);
     for (const std::string_view key : outside) {
       const auto outer = base_below(keys, key);
-      if (outer && !typed(part_.family.old)) {
+      const bool is_of_layer =
+          (key == family.sliding_base_key) == (family.sliding_base != 0 && has_sliding_rope(layer.type));
+      if (outer && (is_of_layer || !typed(family.old))) {
         const Json* inner = dict_ ? dict_->peek("rope_theta") : nullptr;
         const bool differs = inner != nullptr && inner->is_number() && inner->get<double>() != *outer;
         part_.note(NoteKind::unread, key, " at the top is not read: the one inside rope_parameters decides",
@@ -384,6 +394,8 @@ class RopeSource {
       return std::nullopt;
     }
     const auto entry = dict.object(layer.type);
+    const bool has_defaults = part_.family.old == Old::one_for_all && part_.family.sliding_base != 0;  // NeoMME
+    if (!entry && has_defaults) return read(std::nullopt, layer);
     if (!entry) {
       fail(Code::CONFIG_MISSING, "read_config", dict.path(),
            " must have an entry for every layer type but has none for ",

@@ -129,8 +129,11 @@ void read_vision_part(const Part& part) {
     if (layers[i].turns && !keys) keys = rope_of(layers[i]);
     if (layers[i].turns) model.layers.push_back(static_cast<int>(i));
   }
-  if (!keys) return;
   part.add_to_model(static_cast<int>(layers.size())).model_type.clear();
+  if (!keys) {  // LFM3-VL's first layers are convolutions
+    for (const char* key : {"rope_theta", "rope_scaling", "rope_parameters"}) ignore_known(part.keys, key);
+    return part.note(NoteKind::no_rope, "no layer has a rope");
+  }
   if (keys->type != "default" && keys->type != "axial") {
     keys->scaling->refuse(keys->scaling->has("rope_type") ? "rope_type" : "type",
                           "must be default or axial for a vision tower");

@@ -122,6 +122,7 @@ std::optional<int> half_head(const Part& part, const HeadShape& heads) {
 
 // dots3.note: its sliding layers have MLA heads of their own, which a file may state in per_layer_config.
 void sliding_heads(const Part& part, const std::string& layer_type, HeadShape& shape) {
+  for (const char* key : {"swa_qk_nope_head_dim", "swa_qk_rope_head_dim"}) part.keys.mark(key);
   if (!slides(layer_type) || part.keys.has("per_layer_config")) return;
   const auto read = [&](const char* value, const char* key, int most, int otherwise) {
     return *read_whole(part, {.value = value, .keys = key, .most = most, .otherwise = otherwise});
