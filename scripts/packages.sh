@@ -9,6 +9,7 @@ need "${core_packages[@]}" dpkg-dev file
 umask 022  # the packages have folders of this mode
 build=$root/build/packages
 cmake -S "$root" -B "$build" -DCMAKE_BUILD_TYPE=Release -DCMAKE_INSTALL_PREFIX=/usr -DBUILD_SHARED_LIBS=ON \
+      -DCMAKE_BUILD_RPATH_USE_ORIGIN=ON \
       -DCMAKE_SHARED_LINKER_FLAGS=-Wl,-z,defs -DCMAKE_CXX_FLAGS="\"-ffile-prefix-map=$root=.\"" -DROTARY_TESTS=OFF >&2
 cmake --build "$build" -j "$jobs" >&2
 rm -f "$build"/*.deb
