@@ -158,7 +158,27 @@ Errors errors_of_still_elements(const Sample& sample) {
   });
   std::erase_if(of, [](const Errors& one) { return one.error.size() < 8; });
   if (of.empty()) return {};
-  return *std::ranges::min_element(of, {}, [](const Errors& one) { return one.noise().relative; });
+  const auto relative = [](const Errors& one) { return one.noise().relative; };
+  const double least = relative(*std::ranges::min_element(of, {}, relative));
+  // The least of many errors that few heads measure is too small; all that are near it are not.
+  Errors all;
+  for (const Errors& one : of) {
+    if (relative(one) > 2 * least) continue;
+    for (std::size_t i = 0; i < one.error.size(); ++i) all.add(one.error[i], one.size[i]);
+  }
+  return all;
+}
+
+// Whether an element changes that is not asked to rotate.
+bool others_change(const Sample& sample, const Block& asked) {
+  bool change = false;
+  for_some_heads(sample, [&](std::span<const double> x, std::span<const double> y) {
+    for (int u = 0; !change && u < sample.head_dim; ++u) {
+      const bool inside = u >= asked.first && u < asked.first + asked.rotary_dim();
+      change = !inside && x[static_cast<std::size_t>(u)] != y[static_cast<std::size_t>(u)];
+    }
+  });
+  return change;
 }
 
 }  // namespace
@@ -218,7 +238,8 @@ Noise measure_noise(const Sample& sample, const std::optional<Block>& asked) {
   }
   const auto relative = [](const Errors& one) { return one.error.size() < 8 ? 1 : one.noise().relative; };
   const auto least = std::ranges::min_element(list, {}, relative);
-  const double rounding = least == list.begin() ? sample.unit / 8 : sample.unit;
+  const bool beside = asked && others_change(sample, *asked);  // which no rounding of a rotation does
+  const double rounding = least == list.begin() || beside ? sample.unit / 8 : sample.unit;
   const bool together = std::ranges::any_of(
       list, [&](const Errors& one) { return one.together && relative(one) <= 2 * relative(*least); });
   if (together || relative(*least) <= rounding || relative(*least) > most_noise) return {};

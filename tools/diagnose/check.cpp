@@ -4,6 +4,7 @@
 
 #include "examination.h"
 #include "values/fail.h"
+#include "values/number_text.h"
 
 namespace rotary::diagnose {
 
@@ -180,6 +181,32 @@ void refuse_not_finite(const Sample& sample, const TensorPair& pair, const Layou
        who(pair.name) + " must be finite " + fill("{not_finite}", find_not_finite(sample, layout)));
 }
 
+// The finding on a tensor whose turns are as asked and whose elements are not: a table of few bits, elements that
+// stand alone, which the turns of several heads hide, or no more than that they differ.
+Finding finding_on_difference(const NamedCheck& result, const Compared& compared, std::int64_t elements) {
+  const Checked& checked = result.checked;
+  const std::optional<Precision> of_table = result.diagnosis.facts.precision;
+  if (of_table == Precision::f16 || of_table == Precision::bf16)
+    return finding(Cause::coarse_table, {{"type", name(*of_table)}});
+  const std::int64_t count = compared.off;
+  if (count * 1000 > elements || checked.error <= 3 * checked.allowed) {
+    const auto are_alike = [&](int digits) {
+      return detail::significant(checked.error, digits) == detail::significant(checked.allowed, digits);
+    };
+    int digits = 2;
+    while (digits < 9 && are_alike(digits)) ++digits;
+    return finding(Cause::off, {{"error", checked.error, digits}, {"allowed", checked.allowed, digits}});
+  }
+  const ElementIndex& first = *checked.first;
+  Finding single =
+      finding(Cause::single_elements,
+              {{"element", number(first.element)}, {"head", number(first.head)}, {"token", number(first.token)}});
+  if (compared.reading.layout.batch > 1) single.numbers.push_back({"row", number(first.batch)});
+  if (count > 1) single.numbers.push_back({"count", number(count)});
+  if (count > 1) single.numbers.push_back({count > 2 ? "others" : "other", number(count - 1)});
+  return single;
+}
+
 NamedCheck judge(const TensorPair& pair, const Subject& subject, std::optional<double> tolerance,
                  const std::vector<const ModelRope*>& others) {
   const Sample given = sample_of(pair.before, pair.after, subject);
@@ -217,11 +244,7 @@ NamedCheck judge(const TensorPair& pair, const Subject& subject, std::optional<d
     compare_by_all();
     result.checked = all[best].checked;
     if (!result.checked.equal) {  // by a table of fewer bits, which is not tried with every rope
-      const std::optional<Precision> of_table = result.diagnosis.facts.precision;
-      const bool coarse = of_table == Precision::f16 || of_table == Precision::bf16;
-      const Finding off =
-          finding(Cause::off, {{"error", result.checked.error, 2}, {"allowed", result.checked.allowed, 2}});
-      result.diagnosis.found = {coarse ? finding(Cause::coarse_table, {{"type", name(*of_table)}}) : off};
+      result.diagnosis.found = {finding_on_difference(result, all[best], std::ssize(sample.after))};
       result.diagnosis.verdict = result.diagnosis.found[0].verdict;
     }
   }

@@ -201,8 +201,8 @@ Answer diagnose_whole(const Sample& sample, const Subject& subject) {
   const Answer second = answer_as_one(noisy, subject);
   const Verdict verdict = second.diagnosis.verdict;
   const bool says_more = first.explained ? second.explained : verdict != Verdict::cannot_tell;
-  const bool is_rounding =
-      verdict == first.diagnosis.verdict && (first.explained || noisy.noise.relative <= sample.unit);
+  const bool is_rounding = verdict == first.diagnosis.verdict &&
+                           (first.explained || !second.explained || noisy.noise.relative <= sample.unit);
   return says_more && !is_rounding ? second : first;
 }
 

@@ -130,7 +130,8 @@ constexpr Row cause_rows[] = {
         "the pair {further} places later>"),
     ROW(offset, offset, "{at} begin at {found} instead of {asked}, <{late} too far><{early} too "
         "early>{on_axis}{evidence}"),
-    ROW(moved_back, positions, "{at} begin at {found} instead of {asked}, moved the wrong way{evidence}"),
+    ROW(moved_back, positions, "[is|are] moved the wrong way: the first position that moves is {found} instead "
+        "of {asked}{evidence}"),
     ROW(constant_position, positions, "{at} are {found} for every token{on_axis}{evidence}"),
     ROW(position_step, positions, "{at} are {found} times those expected{on_axis}{evidence}"),
     ROW(wrapped_positions, positions, "{at} are wrapped at {type}{on_axis}{evidence}"),

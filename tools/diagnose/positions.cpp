@@ -252,6 +252,25 @@ std::optional<Pattern> step_pattern(const Lists& of) {
   return times(shown, Cause::position_step, {{"found", shown}});
 }
 
+// The expected positions and a constant, within their errors.
+std::optional<Pattern> shift_pattern(const Lists& of) {
+  double sum = 0, weights = 0;
+  const auto sigma = [&](std::size_t i) { return std::max(of.error[i], 1e-7 * std::abs(of.p[i]) + 1e-9); };
+  for (std::size_t i = 0; i < of.p.size(); ++i) {
+    sum += (of.p[i] - of.e[i]) / square(sigma(i));
+    weights += 1 / square(sigma(i));
+  }
+  if (!(weights > 0)) return std::nullopt;
+  double shift = sum / weights;
+  for (std::size_t i = 0; i < of.p.size(); ++i) {
+    if (std::abs(of.p[i] - of.e[i] - shift) > 6 * sigma(i) + 1e-6 * std::abs(of.p[i])) return std::nullopt;
+  }
+  const double error = 6 / std::sqrt(weights), tidy = std::round(shift * 100) / 100;
+  if (std::abs(shift) <= error) return times(1, Cause::as_asked);
+  if (std::abs(shift - tidy) <= error) shift = tidy;
+  return offset_by(shift, of.e[0], of.e[0]);
+}
+
 // ---- the asked speeds at other positions ----------------------------------------------------------
 
 Finding finding_of(const Pattern& pattern, const Asked& asked) {
@@ -424,6 +443,7 @@ Pattern pattern_of(Positions position, const Positions& expected, std::int64_t b
     return one;
   }
   if (const auto found = step_pattern(of)) return *found;
+  if (const auto found = shift_pattern(of)) return *found;
   if (of.hold([&](std::size_t i) { return e[i / tokens * tokens + tokens - 1 - i % tokens]; }))
     return {finding(Cause::reversed_positions)};
   if (const auto found = batch == 1 ? padded(of) : std::nullopt) return *found;

@@ -144,6 +144,7 @@ Power common_power(const std::vector<NamedCheck>& tensors) {
     if (common.tokens == 0) common = {.tokens = power.tokens, .unit = power.unit, .scaling = power.scaling};
     if (power.scaling != name(Scaling{})) common.scaling = power.scaling;
     common.tokens = std::min(common.tokens, power.tokens);
+    common.unit = std::max(common.unit, power.unit);
     common.base = std::max(common.base, power.base);
     for (const std::string& word : power.would_show) add_word(common, word, true);
     for (const std::string& word : power.would_not_show) add_word(common, word, false);

@@ -55,6 +55,21 @@ double largest_misfit(const Turns& turns, int pair, const Motion& motion) {
   return worst;
 }
 
+// How much better another motion explains a pair, in the rows in which it differs.
+double advantage_in(const Turns& turns, int pair, const Motion& asked, const Motion& other) {
+  double of_asked = 0, of_other = 0;
+  int count = 0;
+  for (std::int64_t row = 0; row < turns.rows(); ++row) {
+    const std::size_t at = turns.at(row, pair);
+    const Complex a = asked.turn(row, pair), b = other.turn(row, pair);
+    if (turns.weight[at] == 0 || std::abs(a - b) < turns.unit / 4) continue;
+    of_asked += turns.weight[at] * std::norm(turns.turn[at] - a);
+    of_other += turns.weight[at] * std::norm(turns.turn[at] - b);
+    ++count;
+  }
+  return count < 8 || of_other == 0 ? 1 : of_asked / of_other;
+}
+
 // ---- the asked motion with one thing changed ------------------------------------------------------
 
 struct Candidate {
@@ -64,22 +79,26 @@ struct Candidate {
 };
 using Candidates = std::vector<Candidate>;
 
-// Keys that moved the wrong way from where they were.
-Candidate moved_back(const Asked& asked) {
+// Keys that moved the wrong way from where they were. The finding names the first that moves.
+void add_moved_back(Candidates& list, const Asked& asked) {
   Candidate back{{}, asked.motion};
-  for (std::size_t axis = 0; axis < back.motion.position.size(); ++axis) {
+  std::vector<Number> first;
+  for (std::size_t axis = 0; axis < asked.motion.from.size(); ++axis) {
     std::vector<double>& position = back.motion.position[axis];
-    for (std::size_t row = 0; row < position.size(); ++row)
-      position[row] = 2 * asked.motion.from[axis][row] - position[row];
+    for (std::size_t row = 0; row < position.size(); ++row) {
+      const double to = position[row];
+      position[row] = 2 * asked.motion.from[axis][row] - to;
+      if (first.empty() && position[row] != to) first = {{"found", position[row]}, {"asked", to}};
+    }
   }
-  back.found =
-      finding(Cause::moved_back, {{"found", back.motion.position[0][0]}, {"asked", asked.motion.position[0][0]}});
-  return back;
+  if (first.empty()) return;
+  back.found = finding(Cause::moved_back, std::move(first));
+  list.push_back(std::move(back));
 }
 
 void add_turned(Candidates& list, const Asked& asked) {
   const bool clockwise = asked.frequencies.clockwise;
-  if (!asked.motion.from.empty()) list.push_back(moved_back(asked));
+  add_moved_back(list, asked);
   for (const auto& [times, found] : {std::pair(-1.0, direction_found(!clockwise, clockwise)),
                                      {2.0, finding(Cause::doubled)},
                                      {0.0, finding(Cause::no_angles)}}) {
@@ -165,15 +184,18 @@ void add_measured_axes(Candidates& list, const Asked& asked, const Turns& turns)
   motion.axis.resize(motion.speed.size(), 0);
   Numbers moved;
   for (int pair = 0; pair < turns.pairs(); ++pair) {
-    double least = largest_misfit(turns, pair, asked.motion);
-    if (least <= 1) continue;
-    moved.push_back(pair);
+    double least = largest_misfit(turns, pair, asked.motion), most = 4;
+    const bool off = least > 1;  // in one row; a slow pair is off in all rows together
+    std::uint8_t& found = motion.axis[static_cast<std::size_t>(pair)];
     for (std::size_t axis = 0; axis < axes; ++axis) {
       on_axis.axis.assign(on_axis.speed.size(), static_cast<std::uint8_t>(axis));
-      const double misfit = largest_misfit(turns, pair, on_axis);
-      if (misfit < least) motion.axis[static_cast<std::size_t>(pair)] = static_cast<std::uint8_t>(axis);
+      const double misfit = off ? largest_misfit(turns, pair, on_axis) : 0;
+      const double better = off ? 0 : advantage_in(turns, pair, asked.motion, on_axis);
+      if (off ? misfit < least : better > most) found = static_cast<std::uint8_t>(axis);
       least = std::min(least, misfit);
+      most = std::max(most, better);
     }
+    if (off || found != asked.motion.axis_of(pair)) moved.push_back(pair);
   }
   const std::vector<Number> numbers = {{"moved", number(moved.size())}, {"pairs", number(turns.pairs())}};
   list.push_back({finding(Cause::other_axes, numbers, {.pairs = moved}), std::move(motion)});
@@ -247,7 +269,9 @@ bool explain_by_candidates(Examination& exam, const Asked& asked) {
       if (better <= most) continue;
       most = better;
     } else if (best != nullptr && (exam.turns.noisy() ? own.chi > fit.chi - 30 : own.residual > 0.8 * fit.residual)) {
-      continue;
+      // The whole says little of axes that differ in few or slow pairs: these alone do.
+      const bool axes = one.found.verdict == Verdict::axis && best->found.verdict == Verdict::axis;
+      if (!axes || advantage(exam.turns, best->motion, one.motion) <= 1.5) continue;
     }
     best = &one;
     fit = own;

@@ -183,6 +183,14 @@ TEST_P(Around, KeysOfACacheMove) {
   expect_key(moved(before, -99), Outcome::differs, Cause::offset);
   expect_key(moved(before, 100), Outcome::differs, Cause::moved_back);
   expect_key(before, Outcome::differs, Cause::not_rotated);
+  request.from->reals[0] = request.positions->reals[0] = 0;  // a sink stays
+  const Data turned_back = with_values(moved(before, 100), [&, all = moved(before, 100)](int b, int t, int h, int d) {
+    return t == 0 ? before(b, t, h, d) : all(b, t, h, d);
+  });
+  const CheckResult found = check(request, "k", before, turned_back, GetParam());
+  expect(found, Outcome::differs, Cause::moved_back);
+  EXPECT_NE(found.tensors[0].sentence.find("the first position that moves is 401 instead of 201"), std::string::npos)
+      << found.tensors[0].sentence;
 }
 
 TEST_P(Around, TurnedBack) {

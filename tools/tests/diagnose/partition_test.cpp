@@ -123,13 +123,14 @@ TEST(Judged, WhatIsNoRotationOfItsRow) {
   EXPECT_EQ(outcomes({{"q", x, still}}), std::vector{undecided});
 }
 
-TEST(PowerOfAll, IsOfTheScalingThatOneOfThemHas) {
+TEST(PowerOfAll, IsOfTheCoarsestTypeAndOfTheScalingThatOneOfThemHas) {
   diagnose::NamedCheck plain, scaled;
-  plain.power = {.would_show = {"base"}, .tokens = 8, .scaling = "default"};
-  scaled.power = {.would_show = {"base", "factor"}, .tokens = 8, .scaling = "linear"};
+  plain.power = {.would_show = {"base"}, .tokens = 8, .unit = 0x1p-8, .scaling = "default"};
+  scaled.power = {.would_show = {"base", "factor"}, .tokens = 8, .unit = 0x1p-24, .scaling = "linear"};
   for (const auto& tensors : {std::vector{plain, scaled}, {scaled, plain}}) {
     const std::string sentence = diagnose::common_power(tensors).sentence();
     EXPECT_NE(sentence.find("factor of linear"), std::string::npos) << sentence;
+    EXPECT_NE(sentence.find("8 tokens of bf16"), std::string::npos) << sentence;
   }
 }
 
@@ -159,6 +160,75 @@ TEST(Noise, IsItsOwnCause) {
   expect_said(found, Verdict::noise, "q is rotated as the config asks, with noise of 0.001 rms: half");
   EXPECT_STREQ(name(found.found.at(0).cause), name(Cause::only_noise));
   EXPECT_TRUE(found.findings.empty());
+}
+
+// After is not always made of before to the bit; what a partial rope leaves still then changes too.
+TEST(Noise, OfTheLastBitBesideAPartialRope) {
+  for (const ElementType type : {ElementType::bf16, ElementType::f16, ElementType::f32}) {
+    Case one(type, {.tokens = 64});
+    one.rope->rope.rotary_dim = 16;
+    Data after = Engine{.speed = speeds(10000, 16)}(one.before);
+    std::mt19937 random(5);
+    const double unit = type == ElementType::bf16 ? 0x1p-7 : type == ElementType::f16 ? 0x1p-10 : 0x1p-23;
+    for (double& value : after.values) value = to_type(value, type) * (random() % 50 == 0 ? 1 + unit : 1);
+    expect_said(one.diagnose_after(after), Verdict::noise, "q is rotated as the config asks, with noise of");
+  }
+}
+
+TEST(Noise, OfOneHeadIsNotTooSmall) {
+  Case one(ElementType::f32, {.tokens = 40, .heads = 1, .head_dim = 128});
+  one.rope->rope.head_dim = 128, one.rope->rope.rotary_dim = 32;
+  const Data right = Engine{.speed = speeds(10000, 32)}(one.before);
+  for (const unsigned seed : {3, 4, 5, 6, 7, 8}) {
+    const Data random = random_data(right, ElementType::f32, seed);
+    const Diagnosis found = one.diagnose_after(
+        with_values(right, [&](int b, int t, int h, int d) { return right(b, t, h, d) + 0.003 * random(b, t, h, d); }));
+    expect_said(found, Verdict::noise);
+    EXPECT_NEAR(*found.facts.noise, 0.003, 0.0003) << seed;
+  }
+}
+
+// The turns of several heads average it away.
+TEST(SingleElement, IsFoundAmongSeveralHeads) {
+  const Data before = random_data({.tokens = 100, .heads = 3}, ElementType::bf16);
+  Data after = Engine{}(before);
+  after.values[after.at(0, 20, 1, 5)] += 0.3;
+  const Tensor x = tensor_of(before, ElementType::bf16, "bthd"), y = tensor_of(after, ElementType::bf16, "bthd");
+  const auto found = diagnose::check(request_of(model_of(model_rope())), {{"q", x, y}}).tensors.at(0);
+  EXPECT_EQ(found.sentence, "q is as the config asks but for element 5 of head 1 at token 20");
+  EXPECT_EQ(found.outcome, diagnose::Outcome::differs);
+}
+
+TEST(Offset, OfHalfAPositionInFewBits) {
+  Case one(ElementType::bf16, {.tokens = 40});
+  expect_said(one.diagnose({.position = [](int, int t, int) { return t + 0.5; }}), Verdict::offset,
+              "q is rotated at positions that begin at 0.5 instead of 0, 0.5 too far");
+}
+
+// A picture of 12 by 14 between words; the fast pairs turn as asked.
+TEST(Axes, OtherSectionsInFewBits) {
+  constexpr int tokens = 200, words = 10, rows = 12, columns = 14, end = words + rows * columns;
+  Case one(ElementType::bf16, {.tokens = tokens, .heads = 4, .head_dim = 128});
+  one.rope->rope.head_dim = one.rope->rope.rotary_dim = 128;
+  one.rope->rope.base = 1e6;
+  one.rope->rope.axis = sectioned_axes(std::vector<int>{16, 24, 24});
+  const auto place = [=](int axis, int t) -> double {
+    if (t < words) return t;
+    const int patch = t - words;
+    if (t >= end) return words + columns + t - end;
+    return words + (axis == 0 ? 0 : axis == 1 ? patch / columns : patch % columns);
+  };
+  PositionSet places{.axes = 3, .tokens = tokens};
+  for (int axis = 0; axis < 3; ++axis) {
+    for (int t = 0; t < tokens; ++t) places.reals.push_back(place(axis, t));
+  }
+  one.subject.positions = places;
+  const Engine engine{.speed = speeds(1e6, 128),
+                      .angle = [=, axes = sectioned_axes(std::vector<int>{32, 24, 8})](int, int t, int pair) {
+                        const auto i = static_cast<std::size_t>(pair);
+                        return place(axes[i], t) * speeds(1e6, 128)[i];
+                      }};
+  expect_said(one.diagnose(engine), Verdict::axis, "q is rotated with other axes in");
 }
 
 TEST(Precision, FrequenciesInHalfFarAway) {
