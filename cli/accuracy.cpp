@@ -80,7 +80,7 @@ std::string error_text(double error) {
 
 void print(const accuracy::Request& request, const accuracy::Study& study) {
   const ModelRope& used = request.model.ropes[request.rope];
-  std::cout << describe(request.model, used, request.frequencies) << '\n';
+  std::cout << describe(request.model, used, request.frequencies, request.length) << '\n';
   for (const Note& note : notes_on(request.model, used))
     if (note.kind != NoteKind::derived) std::cout << "note: " << printable(sentence_of(note)) << '\n';
   const char* factor = request.frequencies.attention_factor == 1 ? "" : " (the table holds the attention factor)";

@@ -179,7 +179,7 @@ void run(const std::filesystem::path& folder) {
     for (const std::string& line : step.lines) std::cout << "   " << line << '\n';
   };
   if (!asks_json()) std::cout << "The chain on bundled data in " << files::path_text(folder) << '\n';
-  show({"Rope: what config.json says", {describe(model, used, turns)}});
+  show({"Rope: what config.json says", {describe(model, used, turns, 0)}});
   show(show_frequencies(data, used.rope, turns));
   show(show_table(data, turns, table));
   show(show_rotation(data, turns, table));

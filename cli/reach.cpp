@@ -65,7 +65,7 @@ std::string reach_text(const ModelRope& used, std::int64_t context) {
          std::to_string(reach);
 }
 
-Lengths lengths_of(const Rope& rope, const Frequencies& used) {
+Lengths lengths_of(const Rope& rope, const Frequencies& used, std::int64_t length) {
   const std::int64_t trained = trained_length(rope.scaling);
   if (!depends_on_length(rope.scaling) || trained == 0) return {};
   const auto same = [](const Frequencies& a, const Frequencies& b) {
@@ -76,11 +76,13 @@ Lengths lengths_of(const Rope& rope, const Frequencies& used) {
   const bool is_within = same(within, used);
   const bool lists = std::holds_alternative<LongRope>(rope.scaling);
   if (is_within) return {lists ? "short list" : "as trained", 1, trained};
-  return {lists ? "long list" : "stretched", trained + 1, 0};
+  if (!lists) return {"stretched", length, length};
+  return {"long list", trained + 1, 0};
 }
 
 std::string which_lengths(const Lengths& lengths) {
   if (*lengths.word == '\0') return "";
+  if (lengths.least == lengths.most) return std::string(lengths.word) + ", length " + std::to_string(lengths.most);
   return std::string(lengths.word) + ", lengths " +
          (lengths.most > 0 ? "to " + std::to_string(lengths.most) : "above " + std::to_string(lengths.least - 1));
 }

@@ -21,14 +21,14 @@ std::int64_t reach_of(const ModelRope&, std::int64_t context);
 // 131072"; may be empty.
 std::string reach_text(const ModelRope&, std::int64_t context);
 
-// The lengths for which frequencies hold, where they depend on the length.
+// The lengths for which frequencies hold, where they depend on the length. Those of dynamic hold for one.
 struct Lengths {
   const char* word = "";   // LongRoPE: "short list", "long list"; dynamic: "as trained", "stretched"; else ""
   std::int64_t least = 1;  // tokens
   std::int64_t most = 0;   // 0: no end
 };
-Lengths lengths_of(const Rope&, const Frequencies&);
-// "short list, lengths to 4096"; "" if they hold for every length.
+Lengths lengths_of(const Rope&, const Frequencies&, std::int64_t length);
+// "short list, lengths to 4096", "stretched, length 8192"; "" if they hold for every length.
 std::string which_lengths(const Lengths&);
 
 }  // namespace rotary::cli

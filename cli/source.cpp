@@ -175,7 +175,7 @@ std::string elements_text(const ModelRope& used) {
   return "elements " + std::to_string(first) + "-" + std::to_string(first + count - 1) + " of " + std::to_string(all);
 }
 
-std::string describe(const Model& model, const ModelRope& used, const Frequencies& frequencies) {
+std::string describe(const Model& model, const ModelRope& used, const Frequencies& frequencies, std::int64_t length) {
   const auto index = static_cast<std::size_t>(&used - model.ropes.data());
   std::string text = "rope " + std::to_string(index) + " of " + std::to_string(model.ropes.size());
   if (!used.part.empty()) text += " (" + used.part + ")";
@@ -183,7 +183,7 @@ std::string describe(const Model& model, const ModelRope& used, const Frequencie
   if (used.rope.clockwise) text += ", clockwise";
   text += used.rope.inv_freq.empty() ? ", base " + significant(used.rope.base, 10) : ", inv_freq given";
   text += ", scaling " + scaling_text(used.rope.scaling);
-  if (const std::string which = which_lengths(lengths_of(used.rope, frequencies)); !which.empty())
+  if (const std::string which = which_lengths(lengths_of(used.rope, frequencies, length)); !which.empty())
     text += " (" + which + ")";
   if (frequencies.attention_factor != 1) text += ", attention factor " + significant(frequencies.attention_factor, 10);
   for (const auto& [word, value] : equation_facts(used.rope)) text += ", " + word + " " + value;

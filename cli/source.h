@@ -93,7 +93,7 @@ std::string scaling_text(std::string_view name);
 std::string scaling_text(const Scaling&);
 std::string elements_text(const ModelRope&);
 // "rope 0 of 1: half (rotate_half, NeoX), all 128 elements, base 500000, scaling llama3", and an attention factor.
-std::string describe(const Model&, const ModelRope&, const Frequencies&);
+std::string describe(const Model&, const ModelRope&, const Frequencies&, std::int64_t length);
 // Word and value of the facts about a rope with sums of axes or with rows per head; printed by describe and inspect.
 std::vector<std::pair<std::string, std::string>> equation_facts(const Rope&);
 

@@ -88,20 +88,26 @@ bool are_opposite(const Stamp& a, const Stamp& b) {
          std::is_permutation(a.tensors.begin(), a.tensors.end(), b.tensors.begin(), b.tensors.end());
 }
 
-// The last of the stamps that rotates elements which `now` rotates too, as a sentence; "" if there is none.
+bool both_multiply(const Stamp& a, const Stamp& b) {
+  return !fact(a, "query_scale").empty() && !fact(b, "query_scale").empty();
+}
+
+// The last of the stamps that rotates or multiplies elements which `now` does too, as a sentence; "" if there is none.
 std::string warning_of(const std::vector<Stamp>& stamps, const Stamp& now) {
   std::string warning;
   for (const Stamp& old : stamps) {
     std::string names;
+    const bool turns = share_elements(old, now);
     for (const std::string& name : now.tensors) {
       const bool again = std::ranges::find(old.tensors, name) != old.tensors.end();
-      if (again && share_elements(old, now)) names += (names.empty() ? "" : ", ") + name;
+      if (again && (turns || both_multiply(old, now))) names += (names.empty() ? "" : ", ") + name;
     }
     if (names.empty()) continue;
     const std::string config = fact(old, "config");
-    warning = "warning: by the input's metadata rotary apply has rotated " + names + " before, " +
-              fact(old, "direction") + (config.empty() ? "" : " by " + config) + " at positions " +
-              fact(old, "positions") + "; this rotation comes on top of it";
+    warning = std::string("warning: by the input's metadata rotary apply has ") + (turns ? "rotated " : "multiplied ") +
+              names + " before, " + fact(old, "direction") + (config.empty() ? "" : " by " + config) +
+              " at positions " + fact(old, "positions") + "; this " + (turns ? "rotation" : "factor") +
+              " comes on top of it";
   }
   return warning;
 }
@@ -146,7 +152,7 @@ RopeInUse use_rope(const Source& source, const TableSettings& settings, const Mo
   const ModelRope& used = *subject.used;
   const std::int64_t length = subject.length_for(tokens);
   RopeInUse use{.frequencies = frequencies_of(source, model, used, length)};
-  if (subject.turns) use.notes.push_back(describe(model, used, use.frequencies));
+  if (subject.turns) use.notes.push_back(describe(model, used, use.frequencies, length));
   if (source.query_scale) use.notes.push_back("queries are multiplied by " + formula(subject.scale));
   std::ranges::copy(notes_of_use(model, subject), std::back_inserter(use.notes));
   use.facts = metadata_of(source, settings, model, subject, use.frequencies, length);

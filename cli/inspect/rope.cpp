@@ -69,7 +69,7 @@ RopeView view_rope(const Model& model, const ModelRope& used, std::optional<std:
     view.axis_names.push_back(at < used.axis_names.size() ? used.axis_names[at] : std::to_string(axis));
   }
   view.context = length.value_or(view.stated_context > 0 ? view.stated_context : trained_length(used.rope.scaling));
-  view.lengths = lengths_of(used.rope, view.frequencies);
+  view.lengths = lengths_of(used.rope, view.frequencies, length.value_or(0));
   view.turns_over = view.lengths.most > 0 ? std::min(view.context, view.lengths.most) : view.context;
   set_origins(view, used, length);
   set_pairs(view);

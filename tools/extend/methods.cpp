@@ -27,19 +27,31 @@ struct Pattern {
   bool fits = false;      // made for this context, so that its factor is right
 };
 
+// Whether the file's scaling, which has a factor, is for the wanted context.
+bool is_for_context(const Situation& situation) {
+  const std::int64_t context = situation.request.context;
+  return situation.stated_context() == context ||
+         reached(situation.trained(), *factor_of(situation.scaling())) == context;
+}
+
+// LongRoPE's lists are found by a search on the weights: lists in the file precede published ones.
+bool has_own_lists(const Situation& situation) {
+  return std::holds_alternative<LongRope>(situation.scaling()) && is_for_context(situation);
+}
+
 Pattern pattern_of(const Situation& situation, std::string_view method) {
   Pattern pattern{parse_scaling(method)};
   const Recipe* known = situation.published;
   const auto is_of_the_kind = [&](const Scaling& scaling) { return scaling.index() == pattern.scaling.index(); };
   const bool has_published = known != nullptr && is_of_the_kind(known->scaling);
   const bool is_made_for = has_published && situation.is_published_context();
-  if (situation.is_scaled() && is_of_the_kind(situation.scaling()) &&
-      (!is_made_for || situation.is_published_scaling())) {  // the file has the same values
-    const std::int64_t context = situation.request.context, *length = length_of(situation.scaling());
-    const bool is_for_context = situation.stated_context() == context ||
-                                reached(situation.trained(), *factor_of(situation.scaling())) == context;
-    return {situation.scaling(), "the file's own scaling",
-            is_made_for || (is_for_context && (length == nullptr || *length == situation.trained()))};
+  if (situation.is_scaled() && is_of_the_kind(situation.scaling())) {
+    const std::int64_t* length = length_of(situation.scaling());
+    const bool is_same = is_made_for && situation.is_published_scaling();
+    if (!is_made_for || is_same || has_own_lists(situation)) {
+      return {situation.scaling(), "the file's own scaling",
+              is_same || (is_for_context(situation) && (length == nullptr || *length == situation.trained()))};
+    }
   }
   // MLA rotates the last part of its heads, and its families have YaRN's temperature in the softmax scale.
   Yarn* yarn = std::get_if<Yarn>(&pattern.scaling);
@@ -166,9 +178,10 @@ void choose(const Situation& situation, Plan& plan) {
                                   (situation.is_published_context() ? "" : elsewhere);
     if (situation.are_published_weights()) return take(says.method, publishes);
     if (says.other_weights.empty()) return take(says.method, publishes + ", if these are its weights");
-    plan.otherwise = "if these are the weights of " + says.models + ": --scaling " + says.method +
-                     (situation.is_published_context() ? " --factor " + spelled(says.factor) : "") + " (" +
-                     says.source + ")";
+    if (!has_own_lists(situation))
+      plan.otherwise = "if these are the weights of " + says.models + ": --scaling " + says.method +
+                       (situation.is_published_context() ? " --factor " + spelled(says.factor) : "") + " (" +
+                       says.source + ")";
     if (!situation.is_scaled()) return take("yarn", "for the weights of " + says.other_weights + ": " + paper);
   }
   const std::string own = name(situation.scaling());

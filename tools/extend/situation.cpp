@@ -87,6 +87,9 @@ bool is_of(const Recipe& recipe, const Situation& situation) {
       width > row.value("max_width", width) || !fits("base", used.rope.base) || !fits("kv_heads", used.kv_heads) ||
       !fits("part", used.part))
     return false;
+  const auto* lists = std::get_if<LongRope>(&situation.scaling());  // they name the weights that they were found on
+  const auto* theirs = std::get_if<LongRope>(&recipe.scaling);
+  if (lists != nullptr && theirs != nullptr && lists->long_factor == theirs->long_factor) return true;
   const Json keys = row.value("keys", Json::object());
   for (const auto& [key, wanted] : keys.items()) {
     const Json& given = situation.value(key.c_str());

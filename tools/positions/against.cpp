@@ -173,7 +173,9 @@ PositionSet found_ids(const PositionSet& asked, std::span<const double> values, 
     refuse(Code::SHAPE, "the ids must have the sizes of their shape", std::to_string(values.size()) + " values");
   std::size_t at = 0;
   const std::size_t least = asked.axes > 1 ? 2 : 3;  // dimensions where the first is axes
-  if (shape.size() >= least && (shape[0] == asked.axes || (asked.axes > 1 && shape[0] == asked.axes + 1))) {
+  const bool is_row_by_row = shape.size() == 2 && asked.batch > 1;  // [batch, tokens]: one axis for all
+  if (shape.size() >= least && !is_row_by_row &&
+      (shape[0] == asked.axes || (asked.axes > 1 && shape[0] == asked.axes + 1))) {
     found.axes = asked.axes;
     if (shape[at++] > asked.axes)
       found.reals.erase(found.reals.begin(), found.reals.begin() + std::ssize(values) / shape[0]);

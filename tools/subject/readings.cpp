@@ -220,9 +220,22 @@ Readings read_heads(std::span<const Tensor* const> tensors, const Subject& subje
   const bool flat = written.empty() && std::ranges::any_of(file, [&](const Candidate& one) {
                       return one.readings.size() == 1 && is_flat(one.readings[0]);
                     });
+  // One head of k, [batch, tokens, head_dim], beside a tensor of four dimensions with that batch and those tokens.
+  const auto is_beside = [&](const Layout& layout) {
+    return std::ranges::any_of(file, [&](const Candidate& other) {
+      const Layout& its = other.readings[0].layout;
+      return other.tensor->shape.size() == 4 && its.batch == layout.batch && its.tokens == layout.tokens;
+    });
+  };
+  const auto one_head_beside = [&](const Candidate& one) {
+    return std::ranges::any_of(one.readings, [&](const Reading& reading) {
+      return is_flat(reading) && one.is_count(reading.layout.heads) && is_beside(reading.layout);
+    });
+  };
   std::size_t most = 1;
   for (Candidate& one : file) {
-    if (flat) std::stable_partition(one.readings.begin(), one.readings.end(), is_flat);
+    if (flat || (written.empty() && one_head_beside(one)))
+      std::stable_partition(one.readings.begin(), one.readings.end(), is_flat);
     most = std::max(most, one.readings.size());
   }
   Readings found;

@@ -195,6 +195,20 @@ TEST(Extend, plans_the_compressed_layers_of_deepseek_v4) {
   }
 }
 
+// A fine-tune keeps the lists and loses the name; lists of its own are for its own weights.
+TEST(Extend, keeps_the_lists_of_a_file_that_has_some_for_the_context) {
+  Json config = Json::parse(golden("phi-3.5-mini"));
+  config.erase("_name_or_path");
+  for (const bool own : {false, true}) {
+    if (own) config["rope_scaling"]["long_factor"][3] = 1.5;
+    const extend::Plan plan = planned(config.dump(), 131072);
+    EXPECT_EQ(plan.recommended, "longrope") << plan.why;
+    EXPECT_EQ(plan.otherwise, "");
+    const Model before = parse_config(config.dump()), after = parse_config(method_of(plan, "longrope").config);
+    EXPECT_EQ(before.ropes[0].rope, after.ropes[0].rope);
+  }
+}
+
 // Microsoft's own code takes no fourth key.
 TEST(Extend, writes_the_lists_of_microsoft_and_no_fourth_key) {
   extend::Request request = asked(golden("phi-3-mini-4k"), 131072, "longrope");

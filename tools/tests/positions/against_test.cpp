@@ -204,6 +204,18 @@ TEST(Against, patches_of_a_tower) {
   expect(check(request, {{0, 1, 0, 1}, {0, 0, 1, 1}}), IdsRule::unknown);
 }
 
+// As many rows as the ids have axes, or one more.
+TEST(Against, one_axis_for_all_of_several_rows) {
+  for (const std::int64_t batch : {1, 2, 3, 4, 5}) {
+    PositionsRequest request = asking(Prompt(std::vector<std::vector<int>>{{6}}));
+    request.inputs.batch = batch;
+    request.inputs.ids.assign(static_cast<std::size_t>(6 * batch), request.inputs.ids[0]);
+    std::vector<double> ids;
+    for (std::int64_t i = 0; i < 6 * batch; ++i) ids.push_back(static_cast<double>(i % 6));
+    EXPECT_TRUE(check_ids(request, ids, std::vector<std::int64_t>{batch, 6}).equal()) << batch;
+  }
+}
+
 TEST(Against, words_alone) {
   PositionsRequest request{.config = reads};
   request.inputs.batch = 2;
