@@ -22,7 +22,7 @@ int main() {
 
   const rotary::ThreadPool pool(2);  // or an Executor of your own: own_threads.cpp
   // Views of q and k: the buffer's strides; they differ in where they begin and how many heads they have.
-  const auto view = [&](std::vector<float>& memory, int first_head, int heads) {
+  const auto view = [&](std::vector<float>& memory, std::size_t first_head, std::int64_t heads) {
     rotary::Layout some = rotary::bthd(batch, tokens, all_heads, head_dim);
     some.heads = heads;
     return rotary::heads(std::span(memory).subspan(first_head * head_dim), some);

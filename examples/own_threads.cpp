@@ -76,7 +76,7 @@ int main() {
   of_k.heads = kv_heads;
   const auto rotated = [&](const rotary::Executor& executor) {
     std::vector<float> qkv = x;
-    const auto behind_q = std::span(qkv).subspan(of_q.heads * head_dim);
+    const auto behind_q = std::span(qkv).subspan(static_cast<std::size_t>(of_q.heads * head_dim));
     rotary::rotate_qk(rotary::heads(qkv, of_q), rotary::heads(behind_q, of_k), table, {.executor = &executor});
     return qkv;
   };

@@ -11,7 +11,6 @@
 namespace rotary::diagnose_tests {
 namespace {
 
-using diagnose::Cause;
 using diagnose::CheckResult;
 using diagnose::Outcome;
 using diagnose::Request;

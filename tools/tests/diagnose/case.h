@@ -12,6 +12,7 @@
 
 namespace rotary::diagnose_tests {
 
+using diagnose::Cause;
 using diagnose::Diagnosis;
 using diagnose::Precision;
 using diagnose::Role;

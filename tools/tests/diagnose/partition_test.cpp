@@ -179,7 +179,7 @@ TEST(Noise, OfOneHeadIsNotTooSmall) {
   Case one(ElementType::f32, {.tokens = 40, .heads = 1, .head_dim = 128});
   one.rope->rope.head_dim = 128, one.rope->rope.rotary_dim = 32;
   const Data right = Engine{.speed = speeds(10000, 32)}(one.before);
-  for (const unsigned seed : {3, 4, 5, 6, 7, 8}) {
+  for (const unsigned seed : {3U, 4U, 5U, 6U, 7U, 8U}) {
     const Data random = random_data(right, ElementType::f32, seed);
     const Diagnosis found = one.diagnose_after(
         with_values(right, [&](int b, int t, int h, int d) { return right(b, t, h, d) + 0.003 * random(b, t, h, d); }));
