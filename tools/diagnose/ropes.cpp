@@ -308,6 +308,20 @@ std::optional<double> tidy_base(const Line& line) {
   return tidied > 1 ? std::optional(tidied) : std::nullopt;
 }
 
+// The whole number of tokens for which dynamic makes the base, where the line tells it from its neighbours.
+std::optional<std::int64_t> length_of_base(const Rope& asked, const Line& line) {
+  const auto* dynamic = std::get_if<Dynamic>(&asked.scaling);
+  if (dynamic == nullptr || !base_of(line)) return std::nullopt;
+  const double power = (asked.rotary_dim - 2.0) / asked.rotary_dim;
+  const double stretch = std::pow(*base_of(line) / asked.base, power);
+  const double per_factor = static_cast<double>(dynamic->trained_length) / dynamic->factor;
+  const double length = per_factor * (stretch + dynamic->factor - 1), whole = std::round(length);
+  const double error = per_factor * stretch * power * std::max(3 * line.slope_error, 3e-7);
+  const bool is_length =
+      error < 0.25 && std::abs(length - whole) <= error && whole > static_cast<double>(dynamic->trained_length);
+  return is_length ? std::optional(static_cast<std::int64_t>(whole)) : std::nullopt;
+}
+
 // Whether the speeds are the rope's frequencies within their errors.
 bool are_of(const std::vector<Speed>& speeds, const Rope& rope, std::int64_t length) {
   return std::ranges::equal(speeds, frequencies_of(rope, length), [](const Speed& speed, double own) {
@@ -373,6 +387,7 @@ std::optional<Explanation> explain_speeds(const std::vector<Speed>& speeds, cons
   const std::vector<double> exponent = exponents_of(asked);
   const Line line = fit_line(speeds, exponent, false);
   if (std::optional<double> base = base_of(line)) {
+    if (const auto made_for = length_of_base(asked, line)) list.push_back(as_dynamic(asked, *made_for));
     const std::optional<double> tidied = tidy_base(line);
     if (tidied && are_of(speeds, with_base(plain, *tidied), length)) base = tidied;
     Finding found = base_found(*base, error_of_base(line));

@@ -143,6 +143,20 @@ TEST(Fit, NtkIsAChangeOfBase) {
   EXPECT_NEAR(found->rope.base, 10000 * std::pow(4.0, 64.0 / 62), 1);
 }
 
+TEST(Fit, DynamicOfAnyLength) {
+  const Rope dynamic = rope_of(Dynamic{.factor = 2, .trained_length = 4096});
+  for (const std::int64_t length : {5001, 6000, 131073, 200001}) {
+    const auto found = explain_speeds(exactly(frequencies(dynamic, length).inv_freq), dynamic, 4096, 8192);
+    ASSERT_TRUE(found.has_value());
+    EXPECT_EQ(found->found.cause, Cause::other_length);
+    EXPECT_EQ(found->length, length);
+  }
+  const auto base = explain_speeds(exactly(speeds(15000)), dynamic, 4096, 8192);  // that of 5081.3 tokens
+  ASSERT_TRUE(base.has_value());
+  EXPECT_EQ(base->found.cause, Cause::base);
+  EXPECT_EQ(base->rope.base, 15000);
+}
+
 TEST(Fit, SpeedsOfNoMethod) {
   std::vector<double> values = speeds();
   for (std::size_t i = 0; i < values.size(); ++i) values[i] *= 1 + 0.3 * std::sin(static_cast<double>(7 * i));
