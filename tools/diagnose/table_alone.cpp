@@ -209,7 +209,15 @@ void conclude(NamedCheck& one, Finding found) {
   one.diagnosis.found = {std::move(found)};
 }
 
+// A table for a rope that turns clockwise may have the sin of either direction: nanochat's code negates it
+// where it rotates.
 NamedCheck judge(const Question& question, const EngineTable& table) {
+  if (question.used.rope.clockwise) {
+    ModelRope counter = question.used;
+    counter.rope.clockwise = false;
+    const Question stored = question_of(question.request, counter, question.positions);
+    if (hold(stored, table, table.unit).off <= hold(question, table, table.unit).off) return judge(stored, table);
+  }
   const Held held = hold(question, table, table.unit);
   NamedCheck one{.name = "a head with this table", .checked = held.checked};
   one.outcome = held.checked.equal ? Outcome::equal : Outcome::differs;

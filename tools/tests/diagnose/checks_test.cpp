@@ -115,6 +115,18 @@ TEST(TableAlone, is_wrong_by_its_cause) {
   expect({.factor = factor}, Outcome::differs, Cause::scaling_left_out, yarn);
 }
 
+// Engines store sin or -sin for a rope that turns clockwise.
+TEST(TableAlone, of_a_clockwise_rope_has_either_sign) {
+  ModelRope rope = model_rope();
+  rope.rope.clockwise = true;
+  const diagnose::Request request = asking({rope});
+  for (const double sign : {1., -1.}) {
+    expect({.sin_by = {sign, sign}}, Outcome::equal, Cause::as_asked, request);
+    expect({.speed = speeds(500000), .sin_by = {sign, sign}}, Outcome::differs, Cause::base, request);
+  }
+  expect(diagnose::check_inv_freq(request, speeds()), Outcome::equal, Cause::as_asked);
+}
+
 TEST(TableAlone, names_the_entry_that_is_off) {
   auto [cos, sin] = made({});
   sin.as<float>()[77 * 32 + 5] += 0.01F;

@@ -151,7 +151,7 @@ TEST(Fit, DynamicOfAnyLength) {
     EXPECT_EQ(found->found.cause, Cause::other_length);
     EXPECT_EQ(found->length, length);
   }
-  const auto base = explain_speeds(exactly(speeds(15000)), dynamic, 4096, 8192);  // that of 5081.3 tokens
+  const auto base = explain_speeds(exactly(speeds(15000)), dynamic, 4096, 8192);  // as for 5081.3 tokens
   ASSERT_TRUE(base.has_value());
   EXPECT_EQ(base->found.cause, Cause::base);
   EXPECT_EQ(base->rope.base, 15000);
