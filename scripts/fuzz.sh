@@ -2,9 +2,9 @@
 # Searches by libFuzzer (clang) for an input that a reader, a kernel or a check gets wrong.
 #   scripts/fuzz.sh [TARGET] [SECONDS] [--keep]   default: all, 60 seconds each
 # A target is NAME of a tests/fuzz/NAME.cpp. The search begins with its seeds and its committed corpus, NAME.corpus
-# beside it, an input in hex on each line, which the ordinary tests run too. --keep writes the corpus anew: the inputs
-# that are needed to reach what was reached, at most as many bytes as ROTARY_FUZZ_KEEP says. A finding lies in
-# build/fuzz/findings; it becomes a line of the corpus once it is mended.
+# beside it, an input in hex on each line, which the ordinary tests run too; that of configs with the files of published
+# models too. --keep writes the corpus anew: the inputs that are needed to reach what was reached, at most as many bytes
+# as ROTARY_FUZZ_KEEP says. A finding lies in build/fuzz/findings; it becomes a line of the corpus once it is mended.
 set -euo pipefail
 . "$(dirname "$0")/lib.sh"
 
@@ -48,12 +48,13 @@ pack() {
 
 passed=0 failed=0
 for name in "${names[@]}"; do
-  corpus=$build/corpus/$name body=("$root"/*/tests/fuzz/"$name".cpp)
+  corpus=$build/corpus/$name body=("$root"/*/tests/fuzz/"$name".cpp) more=()
+  case "$name" in config | extend) more=("$root/files/tests/golden/configs") ;; esac
   "$build/tests/replay_$name" "${body[0]%.cpp}.corpus" --write-seeds "$corpus"
   say "== fuzz $name, $seconds s"
   if "$build/tests/fuzz_$name" -max_total_time="$seconds" -timeout=25 -rss_limit_mb=2560 -malloc_limit_mb=1024 \
-       -max_len=4096 -dict="$corpus.dict" -artifact_prefix="$findings/$name-" -print_final_stats=1 "$corpus" \
-       >"$build/$name.log" 2>&1; then
+       -max_len=4096 -dict="$corpus.dict" -artifact_prefix="$findings/$name-" -print_final_stats=1 \
+       "$corpus" "${more[@]}" >"$build/$name.log" 2>&1; then
     passed=$((passed + 1))
     grep -E '^#[0-9]+.*DONE|number_of_executed_units|average_exec' "$build/$name.log" >&2 || true
   else

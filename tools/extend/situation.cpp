@@ -302,6 +302,7 @@ std::int64_t Situation::window() const {
 }
 
 bool Situation::of_layer_types() const {
+  if (part_of(request.model, part()).layer_types.empty()) return false;
   const Json& parameters = value("rope_parameters");
   return std::ranges::any_of(parameters, [](const Json& one) { return one.is_object(); }) ||
          (family != nullptr && family->old != files::Old::one_for_all && family->old != files::Old::all_to_all);

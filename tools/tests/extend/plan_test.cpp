@@ -131,6 +131,16 @@ TEST(Plan, edits_one_entry_of_nested_parameters) {
   EXPECT_EQ(Json::parse(plan.rope_parameters), after["text_config"]["rope_parameters"]);
 }
 
+// An object in rope_parameters that no reader knows makes no layer types of a model without them.
+TEST(Plan, keeps_an_unknown_object_among_the_parameters) {
+  const extend::MethodPlan plan =
+      method_of(planned(R"({"model_type": "llama", "num_hidden_layers": 2, "hidden_size": 512, "num_attention_heads": 8,
+                  "max_position_embeddings": 4096, "rope_parameters": {"rope_theta": 10000.0, "other": {}}})",
+                        8192),
+                "linear");
+  EXPECT_EQ(plan.rope_parameters, R"({"rope_theta": 10000.0, "other": {}, "rope_type": "linear", "factor": 2.0})");
+}
+
 // ---- the file ----
 
 // Published files and all methods: every key but the changed ones keeps its value and its place. What is read back
