@@ -12,6 +12,7 @@
 #include <random>
 
 #include "fuzz.h"
+#include "json_changes.h"
 
 namespace {
 
@@ -47,7 +48,7 @@ class Mutator {
   void mutate(std::string& text) {
     const std::size_t at = below(text.size() + 1);
     const std::size_t length = below(std::min<std::size_t>(text.size() - at, 16) + 1);
-    switch (below(8)) {
+    switch (below(10)) {
       case 0:
         text.insert(at, 1, byte());
         break;
@@ -71,6 +72,10 @@ class Mutator {
         text = text.substr(0, at) + other.substr(below(other.size() + 1));
         break;
       }
+      case 7:
+      case 8:
+        text = fuzz::changed(text, pick(seeds_), random_());
+        break;
       default:
         if (at < text.size()) text[at] = static_cast<char>(text[at] ^ (1 << below(8)));
     }
