@@ -76,9 +76,9 @@ inline std::string changed(std::string text, const std::string& donor, std::uint
       if (!other.is_member() || text[at.begin] != '{') return text;
       return text.insert(at.begin + 1, text_of(donor, other.key, other.end) + (text[at.begin + 1] == '}' ? "" : ","));
     default:
-      if (!at.is_member() || at.key == 0) return text;
-      const std::size_t before = text.find_last_not_of(blanks, at.key - 1),
-                        after = text.find_first_not_of(blanks, at.end);
+      const std::size_t before = at.is_member() ? text.substr(0, at.key).find_last_not_of(blanks) : std::string::npos;
+      if (before == std::string::npos) return text;
+      const std::size_t after = text.find_first_not_of(blanks, at.end);
       if (text[before] == ',') return text.erase(before, at.end - before);
       return text.erase(at.key, (after < text.size() && text[after] == ',' ? after + 1 : at.end) - at.key);
   }
