@@ -198,7 +198,7 @@ class DiffusersReader {
     std::string listed;
     for (const int width : widths_) listed += (listed.empty() ? "" : " + ") + std::to_string(width);
     fail(Code::CONFIG_VALUE, "read_config", "the widths of the axes of ", part_.name(), " must be even and make ",
-         row_.fill == Fill::any             ? "at most "
+         row_.fill == Fill::any             ? "all or some of "
          : row_.fill == Fill::whole_or_half ? "all or half of "
                                             : "",
          "the ", head_dim, " elements of a head but got ", listed);

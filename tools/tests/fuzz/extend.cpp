@@ -63,6 +63,7 @@ void one(const std::string& input) {
   try {
     for (const extend::MethodPlan& method : extend::plan(request).methods) check(method);
   } catch (const Error& error) {
+    if (error.code() == Code::SCALING) return require_refusal(error, "[frequencies] ", {"SCALING"});  // a base of 1e308
     require_refusal(error, request.model.ropes.empty() ? "[rope] " : "[extend] ",
                     {"VALUE", "ROPE", "CONFIG_MISSING", "FORMAT"});
   }
